@@ -1,0 +1,3 @@
+//! The minimal core of pipewriter.
+#![no_std]
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! pipewriter over std and futures streams.
