@@ -110,6 +110,8 @@ pub struct HeapPool {
     kept_bytes: usize,
     /// Bytes handed out and not given back: how large the present batch is.
     out_bytes: usize,
+    /// How many of the segments handed out are as long as the bound: each could serve a batch within it alone.
+    long_out: usize,
     bound: Bound,
 }
 
@@ -132,7 +134,7 @@ impl HeapPool {
     /// Creates a pool with the default bound. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
-        Self { kept: Vec::new(), kept_bytes: 0, out_bytes: 0, bound: Bound::Default(Self::DEFAULT_BOUND) }
+        Self { kept: Vec::new(), kept_bytes: 0, out_bytes: 0, long_out: 0, bound: Bound::Default(Self::DEFAULT_BOUND) }
     }
 
     /// Creates a pool that keeps at most `bytes` bytes for the next batch. Allocates nothing.
@@ -140,7 +142,7 @@ impl HeapPool {
     /// With 0 it keeps nothing: every batch allocates, 64 KiB or more at a time, and an idle writer holds no heap.
     #[must_use]
     pub const fn with_bound(bytes: usize) -> Self {
-        Self { kept: Vec::new(), kept_bytes: 0, out_bytes: 0, bound: Bound::Set(bytes) }
+        Self { kept: Vec::new(), kept_bytes: 0, out_bytes: 0, long_out: 0, bound: Bound::Set(bytes) }
     }
 
     /// How many bytes the pool keeps at the moment, apart from what its writer holds.
@@ -173,11 +175,17 @@ impl HeapPool {
         let doubled = self.out_bytes.checked_next_power_of_two().unwrap_or(usize::MAX).max(min_len);
         if self.out_bytes.checked_add(doubled).is_some_and(|sum| sum <= bound) {
             doubled
-        } else if min_len <= bound && self.out_bytes < bound {
+        } else if min_len <= bound && self.long_out == 0 {
             bound
         } else {
             min_len.saturating_add(Self::STRIDE).min(min_len.max(2 * Self::STRIDE))
         }
+    }
+
+    #[inline]
+    fn count_out(&mut self, len: usize) {
+        self.out_bytes = self.out_bytes.saturating_add(len);
+        self.long_out += usize::from(len >= self.bound());
     }
 
     #[cold]
@@ -187,7 +195,7 @@ impl HeapPool {
         memory.try_reserve_exact(len).ok()?;
         memory.resize(len, 0);
         let segment = memory.into_boxed_slice();
-        self.out_bytes = self.out_bytes.saturating_add(segment.len());
+        self.count_out(segment.len());
         Some(segment)
     }
 
@@ -223,7 +231,7 @@ impl SegmentPool for HeapPool {
         if self.kept.last().is_some_and(|longest| longest.len() >= min_len) {
             let segment = self.kept.pop()?;
             self.kept_bytes -= segment.len();
-            self.out_bytes = self.out_bytes.saturating_add(segment.len());
+            self.count_out(segment.len());
             return Some(segment);
         }
         self.allocate(min_len)
@@ -232,6 +240,7 @@ impl SegmentPool for HeapPool {
     fn give(&mut self, segment: Box<[u8]>) {
         let len = segment.len();
         self.out_bytes = self.out_bytes.saturating_sub(len);
+        self.long_out = self.long_out.saturating_sub(usize::from(len >= self.bound()));
         if self.make_room(len) {
             let place = self.kept.partition_point(|other| other.len() <= len);
             self.kept_bytes += len;

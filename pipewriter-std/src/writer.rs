@@ -43,7 +43,7 @@ pin_project! {
     /// # futures_lite::future::block_on(async {
     /// use pipewriter_std::PipeWriter;
     ///
-    /// let mut writer = PipeWriter::new(Vec::new());
+    /// let mut writer = PipeWriter::new(Vec::<u8>::new());
     /// let span = writer.span_mut(5)?;
     /// span[..5].copy_from_slice(b"hello");
     /// writer.advance(5)?;
@@ -60,7 +60,7 @@ pin_project! {
     /// use futures_lite::AsyncWriteExt;
     /// use pipewriter_std::PipeWriter;
     ///
-    /// let mut writer = PipeWriter::new(Vec::new());
+    /// let mut writer = PipeWriter::new(Vec::<u8>::new());
     /// writer.write_all(b"by the trait").await?;
     /// assert!(!writer.flush().await?.is_canceled());
     /// AsyncWriteExt::flush(&mut writer).await?;
@@ -79,7 +79,7 @@ impl<W> PipeWriter<W> {
     /// Creates a writer over `inner` with the default options. Allocates nothing before its first span.
     ///
     /// ```
-    /// let writer = pipewriter_std::PipeWriter::new(Vec::new());
+    /// let writer = pipewriter_std::PipeWriter::new(Vec::<u8>::new());
     /// # drop(writer);
     /// ```
     #[doc(alias = "Create")]
@@ -99,7 +99,7 @@ impl<W, P: SegmentPool> PipeWriter<W, P> {
     /// ```
     /// use pipewriter_std::{PipeWriter, PipeWriterOptions};
     ///
-    /// let writer = PipeWriter::with_options(Vec::new(), PipeWriterOptions::new().segment_size(512));
+    /// let writer = PipeWriter::with_options(Vec::<u8>::new(), PipeWriterOptions::new().segment_size(512));
     /// # drop(writer);
     /// ```
     #[doc(alias = "with_capacity")]
@@ -125,7 +125,7 @@ impl<W, P: SegmentPool> PipeWriter<W, P> {
     /// writer was completed.
     ///
     /// ```
-    /// # let mut writer = pipewriter_std::PipeWriter::new(Vec::new());
+    /// # let mut writer = pipewriter_std::PipeWriter::new(Vec::<u8>::new());
     /// let span = writer.span_mut(4)?;
     /// span[..4].copy_from_slice(&7_u32.to_be_bytes());
     /// writer.advance(4)?;
@@ -226,7 +226,7 @@ impl<W, P: SegmentPool> PipeWriter<W, P> {
     /// `futures` throws the bytes away, and either would surprise half of its users.
     ///
     /// ```
-    /// # let mut writer = pipewriter_std::PipeWriter::new(Vec::new());
+    /// # let mut writer = pipewriter_std::PipeWriter::new(Vec::<u8>::new());
     /// writer.append(b"late")?;
     /// let (stream, unsent) = writer.into_parts();
     /// assert_eq!((stream.as_slice(), unsent.as_slice()), (&b""[..], &b"late"[..]));
@@ -244,7 +244,7 @@ impl<W, P: SegmentPool> PipeWriter<W, P> {
     /// use std::pin::{Pin, pin};
     /// use pipewriter_std::PipeWriter;
     ///
-    /// let mut writer = pin!(PipeWriter::new(Vec::new()));
+    /// let mut writer = pin!(PipeWriter::new(Vec::<u8>::new()));
     /// writer.as_mut().pinned().append(b"hello")?;
     /// assert_eq!(writer.unflushed_bytes(), 5);
     /// # Ok::<(), std::io::Error>(())
