@@ -161,9 +161,9 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
 
     #[inline]
     fn append_up_to(&mut self, data: &[u8], limit: usize) -> bool {
-        // One comparison: with nothing in `data` the left side is the largest number. It must end a span, and here it would not.
-        if data.len().wrapping_sub(1) < limit.saturating_sub(self.end) {
-            let end = self.end + data.len();
+        // Both are lengths of memory: the sum can not overflow. An empty `data` must end the span, which this would not.
+        let end = self.end.wrapping_add(data.len());
+        if end <= limit && !data.is_empty() {
             if let Some(room) = self.tail.as_mut().and_then(|tail| tail.as_mut().get_mut(self.end..end)) {
                 room.copy_from_slice(data);
                 self.end = end;
