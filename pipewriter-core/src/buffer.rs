@@ -176,6 +176,7 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
     /// Takes the first segment of a batch. There is no tail.
     ///
     /// A writer whose pool lets it hold nothing comes by here with every batch.
+    #[inline]
     fn first_tail(&mut self, min_len: usize) -> Result<(), Error> {
         let Some(segment) = self.pool.take(min_len) else { return Err(Error::OutOfMemory) };
         let len = segment.as_ref().len();
@@ -184,16 +185,17 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
             return Err(Error::OutOfMemory);
         }
         self.tail = Some(segment);
-        self.set_limits();
+        self.limit = len.min(self.max_buffered.saturating_sub(self.sealed_bytes));
+        self.write_limit = len.min(self.high_water_mark.saturating_sub(self.sealed_bytes));
         Ok(())
     }
 
     /// Commits a copy of `data` if there is no tail and it fits into the first one, and says whether it did.
+    #[inline]
     pub(crate) fn append_first(&mut self, data: &[u8]) -> Result<bool, Error> {
         if self.tail.is_some() || data.is_empty() {
             return Ok(false);
         }
-        self.check(data.len())?;
         self.first_tail(self.segment_size)?;
         Ok(self.append_to_tail(data))
     }

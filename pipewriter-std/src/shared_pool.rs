@@ -1,5 +1,5 @@
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
@@ -131,10 +131,8 @@ impl SharedPool {
     pub fn trim(&self) {
         self.inner.trims.fetch_add(1, Ordering::Relaxed);
         let _ = LOCAL.try_with(|local| {
-            if let Ok(mut local) = local.try_borrow_mut() {
-                if local.id == self.inner.id {
-                    *local = Local::EMPTY;
-                }
+            if local.id.get() == self.inner.id {
+                local.leave();
             }
         });
         for queue in self.inner.queues.iter().filter_map(OnceLock::get) {
@@ -176,10 +174,10 @@ impl SegmentPool for SharedPool {
     #[inline]
     fn take(&mut self, min_len: usize) -> Option<Box<[u8]>> {
         let grown = if self.out_bytes == 0 { min_len } else { min_len.max(self.out_bytes.min(MAX_GROWTH)) };
-        let spare = LOCAL.try_with(|local| local.try_borrow_mut().ok()?.take(&self.inner, grown)).ok().flatten();
+        let spare = LOCAL.try_with(|local| local.take(&self.inner, grown));
         let segment = match spare {
-            Some(segment) => segment,
-            None => self.inner.take(grown)?,
+            Ok(Some(segment)) => segment,
+            _ => self.inner.take(grown)?,
         };
         self.out_bytes += segment.len();
         Some(segment)
@@ -191,13 +189,9 @@ impl SegmentPool for SharedPool {
         if self.inner.clear {
             segment.fill(0);
         }
-        // Both a thread that is ending and one that is in here already leave it in the slot.
+        // A thread that is ending leaves it in the slot.
         let mut slot = Some(segment);
-        let _ = LOCAL.try_with(|local| {
-            if let Ok(mut local) = local.try_borrow_mut() {
-                local.give(&self.inner, &mut slot);
-            }
-        });
+        let _ = LOCAL.try_with(|local| local.give(&self.inner, &mut slot));
         if let Some(segment) = slot {
             self.inner.give(segment);
         }
@@ -261,89 +255,110 @@ impl Inner {
 }
 
 thread_local! {
-    static LOCAL: RefCell<Local> = const { RefCell::new(Local::EMPTY) };
+    static LOCAL: Local = const { Local::new() };
 }
 
 /// What one thread keeps: at most one segment, of one pool.
 struct Local {
     /// Of the pool that it belongs to; 0 if to none.
-    id: usize,
-    pool: Weak<Inner>,
+    id: Cell<usize>,
     /// Bytes of the pool's bound set aside for `spare`, whether it is there or not.
-    reserved: usize,
-    trims: usize,
-    spare: Option<Box<[u8]>>,
-    /// The length of `spare`, where the pool's statistics see it; only this thread writes it.
-    len: Option<Arc<AtomicUsize>>,
+    reserved: Cell<usize>,
+    trims: Cell<usize>,
+    spare: Cell<Option<Box<[u8]>>>,
+    /// The pool, and the length of `spare` where its statistics see it; only this thread writes that.
+    pool: RefCell<(Weak<Inner>, Option<Arc<AtomicUsize>>)>,
 }
 
 impl Local {
-    const EMPTY: Self = Self { id: 0, pool: Weak::new(), reserved: 0, trims: 0, spare: None, len: None };
+    const fn new() -> Self {
+        Self {
+            id: Cell::new(0),
+            reserved: Cell::new(0),
+            trims: Cell::new(0),
+            spare: Cell::new(None),
+            pool: RefCell::new((Weak::new(), None)),
+        }
+    }
 
     #[inline]
-    fn take(&mut self, pool: &Arc<Inner>, min_len: usize) -> Option<Box<[u8]>> {
-        if self.id != pool.id || self.spare.as_ref()?.len() < min_len {
+    fn take(&self, pool: &Arc<Inner>, min_len: usize) -> Option<Box<[u8]>> {
+        if self.id.get() != pool.id {
+            return None;
+        }
+        let segment = self.spare.take()?;
+        if segment.len() < min_len {
+            self.spare.set(Some(segment));
             return None;
         }
         self.note(0);
-        self.spare.take()
+        Some(segment)
     }
 
     /// Keeps the segment in `slot`, or leaves it there.
     #[inline]
-    fn give(&mut self, pool: &Arc<Inner>, slot: &mut Option<Box<[u8]>>) {
-        let len = slot.as_ref().map_or(0, |segment| segment.len());
-        let fits = self.id == pool.id
-            && self.spare.is_none()
-            && len <= self.reserved
-            && self.trims == pool.trims.load(Ordering::Relaxed);
-        if fits || self.adopt(pool, len) {
+    fn give(&self, pool: &Arc<Inner>, slot: &mut Option<Box<[u8]>>) {
+        let Some(segment) = slot.take() else { return };
+        let len = segment.len();
+        let known = self.id.get() == pool.id
+            && len <= self.reserved.get()
+            && self.trims.get() == pool.trims.load(Ordering::Relaxed);
+        if known || self.adopt(pool, len) {
+            *slot = self.spare.replace(Some(segment));
             self.note(len);
-            self.spare = slot.take();
+        } else {
+            *slot = Some(segment);
         }
     }
 
     #[inline]
     fn note(&self, len: usize) {
-        if let Some(shared) = &self.len {
-            shared.store(len, Ordering::Relaxed);
+        if let Ok(pool) = self.pool.try_borrow() {
+            if let Some(shared) = &pool.1 {
+                shared.store(len, Ordering::Relaxed);
+            }
         }
     }
 
-    /// Makes this thread keep a segment of `len` bytes for `pool`, unless it keeps one, or for another pool that lives.
+    /// Sees to it that this thread may keep a segment of `len` bytes for `pool`, unless it is busy with another pool.
     #[cold]
-    fn adopt(&mut self, pool: &Arc<Inner>, len: usize) -> bool {
-        let trims = pool.trims.load(Ordering::Relaxed);
-        let busy = if self.id == pool.id {
-            self.trims == trims && (self.spare.is_some() || len <= self.reserved)
-        } else {
-            self.pool.strong_count() > 0
-        };
-        if busy || len > MAX_GROWTH || !len.is_power_of_two() {
+    fn adopt(&self, pool: &Arc<Inner>, len: usize) -> bool {
+        let others = self.id.get() != pool.id && self.pool.borrow().0.strong_count() > 0;
+        if others || len > MAX_GROWTH || !len.is_power_of_two() {
             return false;
         }
-        *self = Self::EMPTY;
+        self.leave();
         if !pool.reserve(len) {
             return false;
         }
         let shared = Arc::new(AtomicUsize::new(0));
         pool.spares().push(Arc::clone(&shared));
-        *self = Self { id: pool.id, pool: Arc::downgrade(pool), reserved: len, trims, spare: None, len: Some(shared) };
+        *self.pool.borrow_mut() = (Arc::downgrade(pool), Some(shared));
+        self.id.set(pool.id);
+        self.reserved.set(len);
+        self.trims.set(pool.trims.load(Ordering::Relaxed));
         true
+    }
+
+    /// Gives what this thread keeps back to its pool, if that is still there, and belongs to none.
+    fn leave(&self) {
+        self.id.set(0);
+        let (pool, shared) = self.pool.take();
+        let spare = self.spare.take();
+        let Some(pool) = pool.upgrade() else { return };
+        pool.release(self.reserved.take());
+        if let Some(shared) = shared {
+            pool.spares().retain(|other| !Arc::ptr_eq(other, &shared));
+        }
+        if let Some(segment) = spare {
+            if self.trims.get() == pool.trims.load(Ordering::Relaxed) { pool.give(segment) } else { pool.free(segment) }
+        }
     }
 }
 
-/// Gives what the thread keeps back to its pool, if that is still there.
 impl Drop for Local {
     fn drop(&mut self) {
-        let Some(pool) = self.pool.upgrade() else { return };
-        pool.release(self.reserved);
-        if let Some(shared) = self.len.take() {
-            pool.spares().retain(|other| !Arc::ptr_eq(other, &shared));
-        }
-        if let Some(segment) = self.spare.take() {
-            if self.trims == pool.trims.load(Ordering::Relaxed) { pool.give(segment) } else { pool.free(segment) }
-        }
+        self.leave();
     }
 }
 
