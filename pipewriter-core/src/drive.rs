@@ -303,7 +303,8 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
                 self.link.clear_cancel();
                 return Poll::Ready(Ok(FlushResult::CANCELED));
             }
-            if calls == W::CALLS_PER_POLL && self.is_short_of(extra, goal) {
+            if extra.is_empty() && W::CALLS_PER_POLL.is_some_and(|most| calls >= most) && self.is_short_of(extra, goal)
+            {
                 // Others want their turn too. A cancel that comes now is seen at the next poll.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
