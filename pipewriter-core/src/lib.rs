@@ -1,3 +1,33 @@
-//! The minimal core of pipewriter.
+#![doc = include_str!("../README.md")]
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+
+mod buffer;
+mod drive;
+mod error;
+mod options;
+mod pipe;
+mod pool;
+mod queue;
+mod result;
+mod signal;
+mod sync;
+mod write;
+
+pub use crate::{
+    drive::Started,
+    error::Error,
+    options::Options,
+    pipe::{Cause, Complete, Flush, Pipe},
+    pool::SegmentPool,
+    queue::{Sealed, SegmentQueue},
+    result::FlushResult,
+    signal::{Link, Signal, Wakers},
+    write::PollWrite,
+};
+#[cfg(feature = "alloc")]
+pub use crate::{pipe::HeapPipe, pool::HeapPool, queue::HeapQueue};

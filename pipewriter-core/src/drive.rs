@@ -1,0 +1,416 @@
+//! The one loop that moves bytes from the buffer to the stream, and its short cuts.
+//!
+//! Every flush, emit, complete, plain write and last write runs [`Pipe::drive`]. A turn of it makes one call to the stream
+//! and settles what came of it; only then does any counter change. The two short cuts make the same first calls where a
+//! flush is as simple as can be, settle the one outcome that needs no thought, and hand every other to the loop.
+
+use core::{
+    mem,
+    ops::ControlFlow,
+    task::{Context, Poll},
+};
+
+use crate::{
+    Error, FlushResult, Link, Pipe, PollWrite, SegmentPool, SegmentQueue,
+    pipe::{Cause, Foreign, Goal, Odd},
+};
+
+/// What a call to the stream came to.
+pub(crate) enum Outcome<E> {
+    Wrote { offered: usize, chunks: usize, result: Poll<Result<usize, E>> },
+    Flushed(Poll<Result<(), E>>),
+}
+
+/// A flush that [`Pipe::start_flush`] or [`Pipe::start_write_and_flush`] has begun and that is to be finished at once.
+#[must_use = "the flush is not finished, and a cancel or an error in it not seen"]
+pub struct Started<E>(Step<E>);
+
+enum Step<E> {
+    /// No call was made.
+    None,
+    /// A write was made, of what the flush began with.
+    Wrote(Outcome<E>),
+    /// That was accepted to the last byte.
+    Accepted,
+    /// And the stream was asked to flush.
+    Flushed(Outcome<E>),
+}
+
+impl<E> core::fmt::Debug for Started<E> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Started").finish_non_exhaustive()
+    }
+}
+
+impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
+    /// Chunks in one call at most: `IOV_MAX` of Linux and the BSDs.
+    pub(crate) const MAX_CHUNKS: u16 = 1024;
+    /// Bytes in one call at most. Over TCP on loopback 256 KiB a call was twice as fast as 1 MiB.
+    pub(crate) const MAX_OFFER: usize = 256 * 1024;
+    /// An argument of `write_and_flush` up to this size is copied behind buffered bytes, if there is room: one plain
+    /// write of both was faster than a vectored one of two chunks up to about here.
+    const COPY_BEHIND: usize = 16 * 1024;
+    /// Chunks that a vectored write offers at least.
+    const MIN_WINDOW: u16 = 16;
+
+    /// The first half of [`poll_flush`](Self::poll_flush): all of it, where one chunk goes out whole and the stream flushes at once.
+    ///
+    /// For adapters, which keep this half inline and call [`finish_flush`](Self::finish_flush) out of line.
+    ///
+    /// # Errors
+    ///
+    /// What [`finish_flush`](Self::finish_flush) has to go on with.
+    #[inline]
+    pub fn start_flush<W: PollWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut W,
+    ) -> Result<FlushResult, Started<W::Error>> {
+        if !self.odd.is_none() || self.link.is_cancel_requested() {
+            return Err(Started(Step::None));
+        }
+        self.buffer.end_span();
+        let chunk = self.buffer.plain();
+        let offered = chunk.len();
+        if offered == 0 {
+            self.buffer.release_empty_tail();
+            return Ok(FlushResult::FLUSHED);
+        }
+        if offered > Self::MAX_OFFER {
+            return Err(Started(Step::None));
+        }
+        let result = Foreign::call(&mut self.odd, || stream.poll_write(cx, chunk));
+        if !matches!(&result, Poll::Ready(Ok(n)) if *n == offered) {
+            return Err(Started(Step::Wrote(Outcome::Wrote { offered, chunks: 1, result })));
+        }
+        self.odd.set(Odd::FLUSH_DUE);
+        self.buffer.accept_plain();
+        self.flush_stream(cx, stream)
+    }
+
+    /// The second half of [`poll_flush`](Self::poll_flush).
+    ///
+    /// # Errors
+    ///
+    /// As [`poll_flush`](Self::poll_flush).
+    #[cold]
+    pub fn finish_flush<W: PollWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut W,
+        started: Started<W::Error>,
+    ) -> Poll<Result<FlushResult, W::Error>> {
+        match started.0 {
+            Step::None | Step::Accepted => self.poll_to(cx, stream, Goal::Flush),
+            Step::Wrote(outcome) | Step::Flushed(outcome) => {
+                self.drive(cx, stream, &mut &[][..], Goal::Flush, Some(outcome))
+            }
+        }
+    }
+
+    /// The first half of [`poll_write_and_flush`](Self::poll_write_and_flush): all of it, where nothing is buffered, `data` goes out whole and the
+    /// stream flushes at once.
+    ///
+    /// # Errors
+    ///
+    /// What [`finish_write_and_flush`](Self::finish_write_and_flush) has to go on with, and without fail: only then is `data` kept.
+    #[inline]
+    pub fn start_write_and_flush<W: PollWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut W,
+        data: &[u8],
+    ) -> Result<FlushResult, Started<W::Error>> {
+        let offered = data.len();
+        if !self.odd.is_none()
+            || self.buffer.buffered() > 0
+            || self.link.is_cancel_requested()
+            || offered > Self::MAX_OFFER.min(self.buffer.max_buffered())
+            || offered == 0
+        {
+            return Err(Started(Step::None));
+        }
+        self.buffer.end_span();
+        let argument = Argument { pipe: self, rest: data };
+        let result = stream.poll_write(cx, data);
+        mem::forget(argument);
+        if !matches!(&result, Poll::Ready(Ok(n)) if *n == offered) {
+            return Err(Started(Step::Wrote(Outcome::Wrote { offered, chunks: 1, result })));
+        }
+        self.odd.set(Odd::FLUSH_DUE);
+        self.buffer.release_empty_tail();
+        self.flush_stream(cx, stream)
+    }
+
+    /// The second half of [`poll_write_and_flush`](Self::poll_write_and_flush), with the same `data`.
+    ///
+    /// # Errors
+    ///
+    /// As [`poll_write_and_flush`](Self::poll_write_and_flush).
+    #[cold]
+    pub fn finish_write_and_flush<W: PollWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut W,
+        data: &[u8],
+        started: Started<W::Error>,
+    ) -> Poll<Result<FlushResult, W::Error>> {
+        match started.0 {
+            Step::None => self.write_and_flush(cx, stream, data),
+            Step::Wrote(outcome) => self.send_argument(cx, stream, data, Some(outcome)),
+            Step::Accepted => self.poll_to(cx, stream, Goal::Flush),
+            Step::Flushed(outcome) => self.drive(cx, stream, &mut &[][..], Goal::Flush, Some(outcome)),
+        }
+    }
+
+    /// The flush of the stream after a write that left nothing behind.
+    #[inline]
+    fn flush_stream<W: PollWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut W,
+    ) -> Result<FlushResult, Started<W::Error>> {
+        // A cancel through `&self` can not have come meanwhile.
+        if self.link.is_cancel_requested() {
+            return Err(Started(Step::Accepted));
+        }
+        let result = Foreign::call(&mut self.odd, || stream.poll_flush(cx));
+        if !matches!(&result, Poll::Ready(Ok(()))) {
+            return Err(Started(Step::Flushed(Outcome::Flushed(result))));
+        }
+        self.odd.clear(Odd::FLUSH_DUE);
+        Ok(FlushResult::FLUSHED)
+    }
+
+    /// A flush or an emit, on a pipe in any state.
+    pub(crate) fn poll_to<W: PollWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut W,
+        goal: Goal,
+    ) -> Poll<Result<FlushResult, W::Error>> {
+        if let Some(ended) = self.ended() {
+            return Poll::Ready(ended.map_err(|error| stream.fault(error)));
+        }
+        self.drive(cx, stream, &mut &[][..], goal, None)
+    }
+
+    /// `poll_write_and_flush` on a pipe in any state, no call having been made.
+    fn write_and_flush<W: PollWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut W,
+        data: &[u8],
+    ) -> Poll<Result<FlushResult, W::Error>> {
+        self.buffer.end_span();
+        if data.is_empty() {
+            return self.poll_to(cx, stream, Goal::Flush);
+        }
+        let refused = self.check_open().and_then(|()| self.buffer.check(data.len()));
+        refused.map_err(|error| stream.fault(error))?;
+        let behind = self.buffer.buffered() > 0 && data.len() <= Self::COPY_BEHIND;
+        if behind && self.buffer.append_to_tail(data) {
+            return self.drive(cx, stream, &mut &[][..], Goal::Flush, None);
+        }
+        self.send_argument(cx, stream, data, None)
+    }
+
+    /// Flushes the buffer and `data` behind it, and keeps what the stream does not accept of `data`.
+    #[inline(never)]
+    fn send_argument<W: PollWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut W,
+        data: &[u8],
+        first: Option<Outcome<W::Error>>,
+    ) -> Poll<Result<FlushResult, W::Error>> {
+        let mut argument = Argument { pipe: self, rest: data };
+        let Argument { pipe, rest } = &mut argument;
+        let poll = pipe.drive(cx, stream, rest, Goal::Flush, first);
+        let rest = argument.rest;
+        mem::forget(argument);
+        if !self.keep(rest) {
+            return Poll::Ready(Err(stream.fault(Error::OutOfMemory)));
+        }
+        poll
+    }
+
+    /// Buffers the rest of an argument, in one piece. If that can not be had the pipe is aborted, for the stream ends inside the argument.
+    fn keep(&mut self, rest: &[u8]) -> bool {
+        if rest.is_empty() {
+            return true;
+        }
+        self.odd.set(Odd::SHAPE);
+        let kept = self.buffer.append_whole(rest).is_ok();
+        self.note_shape();
+        if !kept {
+            self.abort(Cause::OutOfMemory);
+            self.buffer.finish();
+        }
+        kept
+    }
+
+    /// Calls the stream until `goal` is reached, it stalls or fails, or a cancel ends it.
+    ///
+    /// `extra` goes out behind the buffer and is cut to what was not accepted of it. `first` is the outcome of a call that
+    /// was made already.
+    #[inline(never)]
+    pub(crate) fn drive<W: PollWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut W,
+        extra: &mut &[u8],
+        goal: Goal,
+        first: Option<Outcome<W::Error>>,
+    ) -> Poll<Result<FlushResult, W::Error>> {
+        self.buffer.end_span();
+        self.odd.set(Odd::SHAPE);
+        self.buffer.release_accepted();
+        let poll = self.turns(cx, stream, extra, goal, first);
+        self.note_shape();
+        if poll.is_ready() && self.odd.has(Odd::REGISTERED) {
+            self.odd.clear(Odd::REGISTERED);
+            self.link.unregister();
+        }
+        poll
+    }
+
+    fn turns<W: PollWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut W,
+        extra: &mut &[u8],
+        goal: Goal,
+        first: Option<Outcome<W::Error>>,
+    ) -> Poll<Result<FlushResult, W::Error>> {
+        let cancelable = matches!(goal, Goal::Flush | Goal::Emit);
+        let mut outcome = first;
+        loop {
+            if let Some(outcome) = outcome {
+                match self.settle(stream, extra, outcome) {
+                    ControlFlow::Continue(()) => {}
+                    ControlFlow::Break(Poll::Ready(error)) => return Poll::Ready(Err(error)),
+                    ControlFlow::Break(Poll::Pending) => {
+                        if !cancelable {
+                            return Poll::Pending;
+                        }
+                        self.odd.set(Odd::REGISTERED);
+                        self.link.register(cx.waker());
+                        if !self.is_cancel_requested() {
+                            return Poll::Pending;
+                        }
+                    }
+                }
+            }
+            if cancelable && self.is_cancel_requested() {
+                self.odd.clear(Odd::CANCEL);
+                self.link.clear_cancel();
+                return Poll::Ready(Ok(FlushResult::CANCELED));
+            }
+            outcome = self.call(cx, stream, extra, goal);
+            if outcome.is_none() {
+                if matches!(goal, Goal::Flush | Goal::Complete) {
+                    self.odd.clear(Odd::SUSPECT);
+                }
+                return Poll::Ready(Ok(FlushResult::FLUSHED));
+            }
+        }
+    }
+
+    /// Makes the next call that `goal` needs; `None` when it is reached.
+    fn call<W: PollWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut W,
+        extra: &[u8],
+        goal: Goal,
+    ) -> Option<Outcome<W::Error>> {
+        let offer = self.buffer.offer(extra, usize::from(self.window), Self::MAX_OFFER);
+        let mut chunks = self.buffer.chunks(extra, offer);
+        match offer.chunks {
+            0 => {
+                if !self.odd.has(Odd::FLUSH_DUE) || matches!(goal, Goal::Emit | Goal::Drain) {
+                    return None;
+                }
+                Some(Outcome::Flushed(Foreign::call(&mut self.odd, || stream.poll_flush(cx))))
+            }
+            1 => {
+                let chunk = chunks.next().unwrap_or(&[]);
+                let result = Foreign::call(&mut self.odd, || stream.poll_write(cx, chunk));
+                Some(Outcome::Wrote { offered: offer.bytes, chunks: 1, result })
+            }
+            _ => {
+                let result = Foreign::call(&mut self.odd, || stream.poll_write_vectored(cx, chunks));
+                Some(Outcome::Wrote { offered: offer.bytes, chunks: offer.chunks, result })
+            }
+        }
+    }
+
+    /// Takes note of what a call came to: goes on, or breaks with an error or because the stream stalls.
+    fn settle<W: PollWrite>(
+        &mut self,
+        stream: &W,
+        extra: &mut &[u8],
+        outcome: Outcome<W::Error>,
+    ) -> ControlFlow<Poll<W::Error>> {
+        let error = match outcome {
+            Outcome::Wrote { result: Poll::Pending, .. } | Outcome::Flushed(Poll::Pending) => {
+                return ControlFlow::Break(Poll::Pending);
+            }
+            Outcome::Wrote { offered, chunks, result: Poll::Ready(Ok(n)) } => {
+                if n > offered {
+                    self.odd.set(Odd::SUSPECT);
+                    return ControlFlow::Break(Poll::Ready(stream.fault(Error::Overclaimed { claimed: n, offered })));
+                }
+                if n == 0 {
+                    self.link.close();
+                    return ControlFlow::Break(Poll::Ready(stream.fault(Error::WriteZero)));
+                }
+                self.odd.set(Odd::FLUSH_DUE);
+                let whole = self.buffer.accept(n, extra);
+                self.adapt_window(chunks, whole);
+                return ControlFlow::Continue(());
+            }
+            Outcome::Flushed(Poll::Ready(Ok(()))) => {
+                self.odd.clear(Odd::FLUSH_DUE);
+                return ControlFlow::Continue(());
+            }
+            Outcome::Wrote { result: Poll::Ready(Err(error)), .. } | Outcome::Flushed(Poll::Ready(Err(error))) => error,
+        };
+        if stream.is_interrupted(&error) {
+            return ControlFlow::Continue(());
+        }
+        self.note(stream, &error);
+        ControlFlow::Break(Poll::Ready(error))
+    }
+
+    /// Offers about twice as many chunks next time as the stream took this time, so that the work of a flush stays linear
+    /// in its chunks whatever part of each call the stream takes.
+    fn adapt_window(&mut self, offered: usize, whole: usize) {
+        if offered > 1 {
+            let next = whole.saturating_mul(2).clamp(usize::from(Self::MIN_WINDOW), usize::from(Self::MAX_CHUNKS));
+            self.window = u16::try_from(next).unwrap_or(Self::MAX_CHUNKS);
+        }
+    }
+
+    /// Tells the link when `error` says that the reader is gone.
+    pub(crate) fn note<W: PollWrite>(&mut self, stream: &W, error: &W::Error) {
+        if stream.is_disconnected(error) {
+            self.link.close();
+        }
+    }
+}
+
+/// An argument of `write_and_flush` on its way: if the stream panics, what it had not accepted is buffered all the same.
+struct Argument<'a, 'd, P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> {
+    pipe: &'a mut Pipe<P, L, Q>,
+    rest: &'d [u8],
+}
+
+impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Drop for Argument<'_, '_, P, L, Q> {
+    #[cold]
+    fn drop(&mut self) {
+        self.pipe.odd.set(Odd::SUSPECT);
+        self.pipe.keep(self.rest);
+    }
+}
