@@ -367,10 +367,14 @@ impl ScriptHandle {
         self.checked().close == Close::Done
     }
 
-    /// How many steps no call has met yet.
-    pub fn steps_left(&self) -> usize {
-        let state = self.state();
-        state.writes.steps.len() + state.flushes.steps.len() + state.closes.steps.len()
+    /// How many steps for writes no call has met yet.
+    pub fn write_steps_left(&self) -> usize {
+        self.state().writes.steps.len()
+    }
+
+    /// How many steps for flushes no call has met yet.
+    pub fn flush_steps_left(&self) -> usize {
+        self.state().flushes.steps.len()
     }
 
     /// Checks that every step was met: a script that ended early tested less than it says.
@@ -469,8 +473,8 @@ impl Script {
             Answer::Failed(error) => Poll::Ready(Err(error)),
             Answer::Panics => panic!("the script says: panic"),
             Answer::Pending => {
-                if wakes && let Some(waker) = waker {
-                    waker.wake_by_ref();
+                if wakes {
+                    waker.into_iter().for_each(Waker::wake_by_ref);
                 }
                 Poll::Pending
             }
@@ -729,7 +733,7 @@ mod tests {
         let inside = script.clone();
         script.on_write([Step::run(move || inside.on_flush([Step::Pend]), Step::Take(1))]);
         assert_eq!(stream.write(b"ab").unwrap(), 1);
-        assert_eq!(script.steps_left(), 1);
+        assert_eq!(script.flush_steps_left(), 1);
     }
 
     #[test]
