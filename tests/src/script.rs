@@ -180,6 +180,7 @@ struct State {
     waker: Option<Waker>,
     accepted: Vec<u8>,
     log: Vec<Entry>,
+    addresses: Vec<usize>,
     put_off: Option<Offer>,
     close: Close,
     violations: Vec<String>,
@@ -228,6 +229,7 @@ impl ScriptHandle {
             waker: None,
             accepted: Vec::new(),
             log: Vec::new(),
+            addresses: Vec::new(),
             put_off: None,
             close: Close::NotYet,
             violations: Vec::new(),
@@ -335,6 +337,12 @@ impl ScriptHandle {
     #[track_caller]
     pub fn calls(&self) -> Vec<Call> {
         self.checked().log.iter().map(|entry| entry.call.clone()).collect()
+    }
+
+    /// Where the chunks of the last write began, to tell whether bytes were copied on their way.
+    #[track_caller]
+    pub fn addresses(&self) -> Vec<usize> {
+        self.checked().addresses.clone()
     }
 
     /// Empties the log; what was accepted stays.
@@ -545,6 +553,7 @@ impl State {
         if !call.is_write() {
             return;
         }
+        self.addresses = offer.iter().map(|chunk| chunk.as_ptr().addr()).collect();
         let bytes = call.offered();
         if offer.is_empty() || offer.iter().any(|chunk| chunk.is_empty()) {
             self.violation(format!("nothing, or an empty chunk, offered: {call:?}"));

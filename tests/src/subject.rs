@@ -304,7 +304,8 @@ impl<S: Stream, P: SegmentPool> Subject for blocking::PipeWriter<S, P> {
 
 /// Drives an async call; one that nobody wakes is dropped and counts as `WouldBlock`.
 fn run<T>(call: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    drive(call).unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::WouldBlock, "pending and nobody will wake")))
+    // An error without a text, since that allocates nothing.
+    drive(call).unwrap_or_else(|| Err(io::ErrorKind::WouldBlock.into()))
 }
 
 /// Makes each listed function, generic over [`Kind`](crate::subject::Kind), a test over either writer:
