@@ -9,7 +9,7 @@
 
 use core::{fmt, mem};
 
-use crate::{Error, SegmentPool, SegmentQueue, queue::Sealed};
+use crate::{Error, Options, SegmentPool, SegmentQueue, queue::Sealed};
 
 /// How much of what is buffered one call to the stream is offered.
 #[derive(Clone, Copy, Debug)]
@@ -22,31 +22,58 @@ pub(crate) struct Buffer<P: SegmentPool, Q: SegmentQueue<P::Segment>> {
     tail: Option<P::Segment>,
     /// First byte of the tail that is not accepted. 0 if the tail holds nothing.
     start: usize,
-    /// One past the last committed byte of the tail, where the span begins. 0 without a tail.
+    /// One past the last committed byte of the tail, where the next byte goes. 0 without a tail.
     end: usize,
-    /// Bytes of the span that are not committed: at most what the tail has behind `end`.
+    /// Where the span begins: equal to `end` as long as there is one, for whatever else commits a byte moves `end` away.
     span: usize,
-    /// All that is committed and not accepted: the lengths of the sealed segments and `end - start`.
-    buffered: usize,
+    /// How far `end` may go: to the end of the tail, or until `max_buffered` is reached. See `set_limits`.
+    limit: usize,
+    /// How far a plain write may move `end`: as `limit`, until the high-water mark is reached.
+    write_limit: usize,
+    /// The bytes of the sealed segments that are not accepted.
+    sealed_bytes: usize,
     max_buffered: usize,
+    high_water_mark: usize,
     segment_size: usize,
     sealed: Q,
     pool: P,
 }
 
+/// No span: `end` is never as large.
+const NO_SPAN: usize = usize::MAX;
+
 impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
-    pub(crate) fn new(mut pool: P, sealed: Q, segment_size: usize, max_buffered: usize) -> Self {
-        pool.attach(segment_size);
-        Self { tail: None, start: 0, end: 0, span: 0, buffered: 0, max_buffered, segment_size, sealed, pool }
+    pub(crate) fn new(mut pool: P, sealed: Q, options: &Options) -> Self {
+        pool.attach(options.segment_size);
+        Self {
+            tail: None,
+            start: 0,
+            end: 0,
+            span: NO_SPAN,
+            limit: 0,
+            write_limit: 0,
+            sealed_bytes: 0,
+            max_buffered: options.max_buffered,
+            high_water_mark: options.high_water_mark.clamp(1, options.max_buffered),
+            segment_size: options.segment_size,
+            sealed,
+            pool,
+        }
     }
 
+    /// All that is committed and not accepted.
     #[inline]
     pub(crate) const fn buffered(&self) -> usize {
-        self.buffered
+        self.sealed_bytes + (self.end - self.start)
     }
 
     pub(crate) const fn max_buffered(&self) -> usize {
         self.max_buffered
+    }
+
+    /// Bytes that a plain write may add before the stream has to be driven.
+    pub(crate) const fn room_to_mark(&self) -> usize {
+        self.high_water_mark.saturating_sub(self.buffered())
     }
 
     pub(crate) const fn pool(&self) -> &P {
@@ -57,31 +84,26 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
         &mut self.pool
     }
 
+    /// Called whenever `tail`, `start` or `sealed_bytes` has changed.
+    fn set_limits(&mut self) {
+        let len = self.tail.as_ref().map_or(0, |tail| tail.as_ref().len());
+        let until = |bytes: usize| len.min(self.start.saturating_add(bytes.saturating_sub(self.sealed_bytes)));
+        (self.limit, self.write_limit) = (until(self.max_buffered), until(self.high_water_mark));
+    }
+
     // ---- the producer's side ----
 
     /// Whether the tail has `hint` bytes left (1 at least) that `max_buffered` allows: then `span` can not fail.
     #[inline]
     pub(crate) fn has_span(&self, hint: usize) -> bool {
-        match &self.tail {
-            Some(tail) => {
-                let hint = hint.max(1);
-                hint <= tail.as_ref().len() - self.end && hint <= self.max_buffered - self.buffered
-            }
-            None => false,
-        }
+        self.limit.checked_sub(self.end).is_some_and(|left| hint.max(1) <= left)
     }
 
     /// Hands out all that is left of the tail.
     #[inline]
     pub(crate) fn span(&mut self) -> &mut [u8] {
-        match &mut self.tail {
-            Some(tail) => {
-                let span = &mut tail.as_mut()[self.end..];
-                self.span = span.len();
-                span
-            }
-            None => &mut [],
-        }
+        self.span = self.end;
+        self.tail.as_mut().and_then(|tail| tail.as_mut().get_mut(self.end..)).unwrap_or_default()
     }
 
     /// Sees to it that `has_span(hint)`. If it fails everything is as before, the span too.
@@ -90,49 +112,62 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
     pub(crate) fn make_span(&mut self, hint: usize) -> Result<(), Error> {
         let hint = hint.max(1);
         self.check(hint)?;
-        self.new_tail(hint)
+        self.release_sealed();
+        self.new_tail(hint.max(self.segment_size))
     }
 
     #[inline]
     pub(crate) fn advance(&mut self, n: usize) -> Result<(), Error> {
-        if n <= self.span && n <= self.max_buffered - self.buffered {
+        if self.span == self.end && n <= self.limit.saturating_sub(self.end) {
             self.end += n;
-            self.span -= n;
-            self.buffered += n;
+            self.span = self.end;
             Ok(())
         } else {
-            Err(self.refuse_advance(n))
+            self.refuse_advance(n)
         }
     }
 
     #[cold]
-    fn refuse_advance(&mut self, n: usize) -> Error {
-        let left = mem::replace(&mut self.span, 0);
-        if n > left {
+    fn refuse_advance(&mut self, n: usize) -> Result<(), Error> {
+        if n == 0 {
+            return Ok(());
+        }
+        let has_span = mem::replace(&mut self.span, NO_SPAN) == self.end;
+        let left = self.tail.as_ref().filter(|_| has_span).map_or(0, |tail| tail.as_ref().len() - self.end);
+        Err(if n > left {
             Error::SpanOverrun { asked: n, left }
         } else {
-            Error::QuotaExceeded { asked: n, buffered: self.buffered, max: self.max_buffered }
-        }
+            Error::QuotaExceeded { asked: n, buffered: self.buffered(), max: self.max_buffered }
+        })
     }
 
     /// Ends the span: what was written into it and not advanced over is not data.
     #[inline]
     pub(crate) const fn end_span(&mut self) {
-        self.span = 0;
+        self.span = NO_SPAN;
     }
 
-    /// Commits a copy of `data` if the tail has room for it, and says whether it did.
+    /// Commits a copy of `data` if it is not empty and the tail has room for it, and says whether it did.
     #[inline]
     pub(crate) fn append_to_tail(&mut self, data: &[u8]) -> bool {
-        if let Some(tail) = &mut self.tail {
-            if let Some(room) = tail.as_mut()[self.end..].get_mut(..data.len()) {
-                if data.len() <= self.max_buffered - self.buffered {
-                    room.copy_from_slice(data);
-                    self.span = 0;
-                    self.end += data.len();
-                    self.buffered += data.len();
-                    return true;
-                }
+        self.append_up_to(data, self.limit)
+    }
+
+    /// `append_to_tail` for a plain write, which stops at the high-water mark.
+    #[inline]
+    pub(crate) fn write_to_tail(&mut self, data: &[u8]) -> bool {
+        self.append_up_to(data, self.write_limit)
+    }
+
+    #[inline]
+    fn append_up_to(&mut self, data: &[u8], limit: usize) -> bool {
+        // Both are lengths of memory: the sum can not overflow. An empty `data` must end the span, which this would not.
+        let end = self.end.wrapping_add(data.len());
+        if end <= limit && !data.is_empty() {
+            if let Some(room) = self.tail.as_mut().and_then(|tail| tail.as_mut().get_mut(self.end..end)) {
+                room.copy_from_slice(data);
+                self.end = end;
+                return true;
             }
         }
         false
@@ -142,20 +177,21 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
     #[cold]
     #[inline(never)]
     pub(crate) fn append(&mut self, data: &[u8]) -> Result<(), Error> {
-        self.span = 0;
+        self.end_span();
         self.check(data.len())?;
         self.release_sealed();
-        let append =
-            Append { sealed_before: self.sealed.len(), start_before: self.start, end_before: self.end, buffer: self };
-        let mut rest = data;
-        loop {
+        let append = Append {
+            sealed_before: self.sealed.len(),
+            sealed_bytes_before: self.sealed_bytes,
+            start_before: self.start,
+            end_before: self.end,
+            buffer: self,
+        };
+        let mut rest = append.buffer.fill_tail(data);
+        while !rest.is_empty() {
+            append.buffer.new_tail(append.buffer.segment_size)?;
             rest = append.buffer.fill_tail(rest);
-            if rest.is_empty() {
-                break;
-            }
-            append.buffer.seal_for(append.buffer.segment_size)?;
         }
-        append.buffer.buffered += data.len();
         mem::forget(append);
         Ok(())
     }
@@ -163,47 +199,41 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
     /// Commits a copy of `data` in one piece, whatever `max_buffered` says: the caller has checked.
     #[cold]
     pub(crate) fn append_whole(&mut self, data: &[u8]) -> Result<(), Error> {
-        self.span = 0;
+        self.end_span();
         let room = self.tail.as_ref().map_or(0, |tail| tail.as_ref().len() - self.end);
         if room < data.len() {
-            self.new_tail(data.len())?;
+            self.release_sealed();
+            self.new_tail(data.len().max(self.segment_size))?;
         }
         self.fill_tail(data);
-        self.buffered += data.len();
         Ok(())
     }
 
     /// Whether `more` bytes may be buffered on top of what is.
     pub(crate) fn check(&self, more: usize) -> Result<(), Error> {
-        if more > isize::MAX as usize || self.buffered.checked_add(more).is_none() {
+        if more > isize::MAX as usize || self.buffered().checked_add(more).is_none() {
             return Err(Error::TooLarge { asked: more });
         }
-        if more > self.max_buffered - self.buffered {
-            return Err(Error::QuotaExceeded { asked: more, buffered: self.buffered, max: self.max_buffered });
+        if more > self.max_buffered - self.buffered() {
+            return Err(Error::QuotaExceeded { asked: more, buffered: self.buffered(), max: self.max_buffered });
         }
         Ok(())
     }
 
-    /// Copies what fits behind `end` and moves it on, without counting it; returns the rest.
+    /// Commits what fits into the tail; returns the rest.
     fn fill_tail<'d>(&mut self, data: &'d [u8]) -> &'d [u8] {
-        let Some(tail) = &mut self.tail else { return data };
-        let room = &mut tail.as_mut()[self.end..];
+        let room = self.tail.as_mut().map_or(&mut [][..], |tail| &mut tail.as_mut()[self.end..]);
         let (now, later) = data.split_at(data.len().min(room.len()));
         room[..now.len()].copy_from_slice(now);
         self.end += now.len();
         later
     }
 
-    /// Puts a new tail of at least `min_len` bytes behind what there is. If that fails everything is as before.
+    /// Takes a segment of at least `min_len` bytes as the new tail. The old one is sealed, or given back if it holds
+    /// nothing. If no segment can be had everything is as before.
     fn new_tail(&mut self, min_len: usize) -> Result<(), Error> {
-        self.release_sealed();
-        self.seal_for(min_len.max(self.segment_size))
-    }
-
-    /// Takes a segment of `min_len` bytes as the new tail. The old one is sealed, or given back if it holds nothing.
-    fn seal_for(&mut self, min_len: usize) -> Result<(), Error> {
-        let holds = self.end > self.start;
-        if holds && !self.sealed.reserve() {
+        let holds = self.end - self.start;
+        if holds > 0 && !self.sealed.reserve() {
             return Err(Error::OutOfMemory);
         }
         let Some(segment) = self.pool.take(min_len) else { return Err(Error::OutOfMemory) };
@@ -213,9 +243,11 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
         }
         let old = self.tail.replace(segment);
         let (start, end) = (mem::replace(&mut self.start, 0), mem::replace(&mut self.end, 0));
-        self.span = 0;
+        self.end_span();
+        self.sealed_bytes += holds;
+        self.set_limits();
         if let Some(segment) = old {
-            if holds {
+            if holds > 0 {
                 // There is room: it was reserved.
                 let _ = self.sealed.push_back(Sealed { segment, start, end });
             } else {
@@ -245,16 +277,15 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
     /// Counts all as accepted, if `is_plain`.
     #[inline]
     pub(crate) fn accept_plain(&mut self) {
-        self.buffered = 0;
         self.end = 0;
-        self.release_idle_tail();
+        self.release_empty_tail();
     }
 
-    /// Gives a tail that holds nothing back, unless the pool lets the writer hold it.
+    /// Gives the tail, which holds nothing, back, unless the pool lets the writer hold it.
     #[inline]
-    pub(crate) fn release_idle_tail(&mut self) {
+    pub(crate) fn release_empty_tail(&mut self) {
         if let Some(tail) = &self.tail {
-            if !self.pool.may_hold(tail) && self.end == self.start {
+            if !self.pool.may_hold(tail) {
                 self.release_tail();
             }
         }
@@ -264,8 +295,10 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
     fn release_tail(&mut self) {
         self.start = 0;
         self.end = 0;
-        self.span = 0;
-        if let Some(tail) = self.tail.take() {
+        self.end_span();
+        let tail = self.tail.take();
+        self.set_limits();
+        if let Some(tail) = tail {
             self.pool.give(tail);
         }
     }
@@ -308,7 +341,7 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
                 break;
             }
             sealed.start += part;
-            self.buffered -= part;
+            self.sealed_bytes -= part;
             left -= part;
             whole += usize::from(sealed.len() == 0);
             index += 1;
@@ -316,7 +349,6 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
         let part = left.min(self.end - self.start);
         if part > 0 {
             self.start += part;
-            self.buffered -= part;
             left -= part;
             if self.start == self.end {
                 self.start = 0;
@@ -328,6 +360,7 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
             *extra = extra.get(left..).unwrap_or(&[]);
             whole += usize::from(extra.is_empty());
         }
+        self.set_limits();
         self.release_accepted();
         whole
     }
@@ -335,7 +368,9 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
     /// Gives back all that is accepted to its end.
     pub(crate) fn release_accepted(&mut self) {
         self.release_sealed();
-        self.release_idle_tail();
+        if self.start == self.end {
+            self.release_empty_tail();
+        }
     }
 
     /// Gives back the sealed segments at the front that are accepted to their end. Some are left there only by a pool
@@ -352,7 +387,7 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
 
     /// Drops all that is buffered and gives every segment back.
     pub(crate) fn discard(&mut self) {
-        self.buffered = 0;
+        self.sealed_bytes = 0;
         self.release_tail();
         while let Some(sealed) = self.sealed.pop_front() {
             self.pool.give(sealed.segment);
@@ -369,7 +404,7 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
     /// A copy of all that is buffered, in order.
     #[cfg(feature = "alloc")]
     pub(crate) fn to_vec(&self) -> alloc::vec::Vec<u8> {
-        let mut bytes = alloc::vec::Vec::with_capacity(self.buffered);
+        let mut bytes = alloc::vec::Vec::with_capacity(self.buffered());
         self.all(&[]).for_each(|chunk| bytes.extend_from_slice(chunk));
         bytes
     }
@@ -379,7 +414,7 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
     }
 
     pub(crate) fn debug(&self, f: &mut fmt::DebugStruct<'_, '_>) {
-        f.field("unflushed_bytes", &self.buffered)
+        f.field("unflushed_bytes", &self.buffered())
             .field("segments", &self.segments())
             .field("segment_size", &self.segment_size)
             .field("max_buffered", &self.max_buffered);
@@ -391,22 +426,25 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
 struct Append<'b, P: SegmentPool, Q: SegmentQueue<P::Segment>> {
     buffer: &'b mut Buffer<P, Q>,
     sealed_before: usize,
+    sealed_bytes_before: usize,
     start_before: usize,
     end_before: usize,
 }
 
 impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Drop for Append<'_, P, Q> {
     fn drop(&mut self) {
-        let Self { sealed_before, start_before, end_before, .. } = *self;
+        let Self { sealed_before, sealed_bytes_before, start_before, end_before, .. } = *self;
         let buffer = &mut *self.buffer;
         if buffer.sealed.len() == sealed_before {
             // No segment was sealed: the tail is the one of before, or the first ever, where both marks are 0.
             (buffer.start, buffer.end) = (start_before, end_before);
+            buffer.set_limits();
             return;
         }
         // The first one sealed is the tail of before. All that came after it holds nothing again. That much is settled before the
         // pool is called, which may panic.
         (buffer.start, buffer.end) = (0, 0);
+        buffer.sealed_bytes = sealed_bytes_before + (end_before - start_before);
         for index in sealed_before..buffer.sealed.len() {
             if let Some(sealed) = buffer.sealed.get_mut(index) {
                 let before = index == sealed_before;
@@ -419,8 +457,10 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Drop for Append<'_, P, Q> {
             if sealed.len() == 0 {
                 buffer.pool.give(sealed.segment);
             } else {
+                buffer.sealed_bytes = sealed_bytes_before;
                 (buffer.start, buffer.end) = (sealed.start, sealed.end);
                 buffer.tail = Some(sealed.segment);
+                buffer.set_limits();
             }
         }
     }

@@ -21,6 +21,27 @@ pub(crate) enum Outcome<E> {
     Flushed(Poll<Result<(), E>>),
 }
 
+/// A flush that [`Pipe::start_flush`] or [`Pipe::start_write_and_flush`] has begun and that is to be finished at once.
+#[must_use = "the flush is not finished, and a cancel or an error in it not seen"]
+pub struct Started<E>(Step<E>);
+
+enum Step<E> {
+    /// No call was made.
+    None,
+    /// A write was made, of what the flush began with.
+    Wrote(Outcome<E>),
+    /// That was accepted to the last byte.
+    Accepted,
+    /// And the stream was asked to flush.
+    Flushed(Outcome<E>),
+}
+
+impl<E> core::fmt::Debug for Started<E> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Started").finish_non_exhaustive()
+    }
+}
+
 impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     /// Chunks in one call at most: `IOV_MAX` of Linux and the BSDs.
     pub(crate) const MAX_CHUNKS: u16 = 1024;
@@ -32,100 +53,136 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     /// Chunks that a vectored write offers at least.
     const MIN_WINDOW: u16 = 16;
 
+    /// The first half of [`poll_flush`](Self::poll_flush): all of it, where one chunk goes out whole and the stream flushes at once.
+    ///
+    /// For adapters, which keep this half inline and call [`finish_flush`](Self::finish_flush) out of line.
+    ///
+    /// # Errors
+    ///
+    /// What [`finish_flush`](Self::finish_flush) has to go on with.
     #[inline]
-    pub(crate) fn poll_flush_fast<W: PollWrite>(
+    pub fn start_flush<W: PollWrite>(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut W,
-    ) -> Poll<Result<FlushResult, W::Error>> {
-        if self.odd.is_none() && self.buffer.is_plain() && !self.link.is_cancel_requested() {
-            self.buffer.end_span();
-            let chunk = self.buffer.plain();
-            let offered = chunk.len();
-            if offered == 0 {
-                self.buffer.release_idle_tail();
-                return Poll::Ready(Ok(FlushResult::FLUSHED));
-            }
-            if offered <= Self::MAX_OFFER {
-                let result = Foreign::call(&mut self.odd, || stream.poll_write(cx, chunk));
-                if let Poll::Ready(Ok(n)) = &result {
-                    if *n == offered {
-                        self.odd.set(Odd::FLUSH_DUE);
-                        self.buffer.accept_plain();
-                        return self.flush_stream_fast(cx, stream);
-                    }
-                }
-                return self.poll_after(cx, stream, Outcome::Wrote { offered, chunks: 1, result });
-            }
+    ) -> Result<FlushResult, Started<W::Error>> {
+        if !self.odd.is_none() || self.link.is_cancel_requested() {
+            return Err(Started(Step::None));
         }
-        self.poll_to(cx, stream, Goal::Flush)
+        self.buffer.end_span();
+        let chunk = self.buffer.plain();
+        let offered = chunk.len();
+        if offered == 0 {
+            self.buffer.release_empty_tail();
+            return Ok(FlushResult::FLUSHED);
+        }
+        if offered > Self::MAX_OFFER {
+            return Err(Started(Step::None));
+        }
+        let result = Foreign::call(&mut self.odd, || stream.poll_write(cx, chunk));
+        if !matches!(&result, Poll::Ready(Ok(n)) if *n == offered) {
+            return Err(Started(Step::Wrote(Outcome::Wrote { offered, chunks: 1, result })));
+        }
+        self.odd.set(Odd::FLUSH_DUE);
+        self.buffer.accept_plain();
+        self.flush_stream(cx, stream)
     }
 
+    /// The second half of [`poll_flush`](Self::poll_flush).
+    ///
+    /// # Errors
+    ///
+    /// As [`poll_flush`](Self::poll_flush).
+    #[cold]
+    pub fn finish_flush<W: PollWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut W,
+        started: Started<W::Error>,
+    ) -> Poll<Result<FlushResult, W::Error>> {
+        match started.0 {
+            Step::None | Step::Accepted => self.poll_to(cx, stream, Goal::Flush),
+            Step::Wrote(outcome) | Step::Flushed(outcome) => {
+                self.drive(cx, stream, &mut &[][..], Goal::Flush, Some(outcome))
+            }
+        }
+    }
+
+    /// The first half of [`poll_write_and_flush`](Self::poll_write_and_flush): all of it, where nothing is buffered, `data` goes out whole and the
+    /// stream flushes at once.
+    ///
+    /// # Errors
+    ///
+    /// What [`finish_write_and_flush`](Self::finish_write_and_flush) has to go on with, and without fail: only then is `data` kept.
     #[inline]
-    pub(crate) fn poll_write_and_flush_fast<W: PollWrite>(
+    pub fn start_write_and_flush<W: PollWrite>(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut W,
         data: &[u8],
-    ) -> Poll<Result<FlushResult, W::Error>> {
+    ) -> Result<FlushResult, Started<W::Error>> {
         let offered = data.len();
-        if self.odd.is_none()
-            && self.buffer.buffered() == 0
-            && self.buffer.is_plain()
-            && !self.link.is_cancel_requested()
-            && offered <= Self::MAX_OFFER.min(self.buffer.max_buffered())
-            && offered > 0
+        if !self.odd.is_none()
+            || self.buffer.buffered() > 0
+            || self.link.is_cancel_requested()
+            || offered > Self::MAX_OFFER.min(self.buffer.max_buffered())
+            || offered == 0
         {
-            self.buffer.end_span();
-            let argument = Argument { pipe: self, rest: data };
-            let result = stream.poll_write(cx, data);
-            if let Poll::Ready(Ok(n)) = &result {
-                if *n == offered {
-                    mem::forget(argument);
-                    self.odd.set(Odd::FLUSH_DUE);
-                    self.buffer.release_idle_tail();
-                    return self.flush_stream_fast(cx, stream);
-                }
-            }
-            mem::forget(argument);
-            return self.send_argument(cx, stream, data, Some(Outcome::Wrote { offered, chunks: 1, result }));
+            return Err(Started(Step::None));
         }
-        self.poll_write_and_flush_slow(cx, stream, data)
+        self.buffer.end_span();
+        let argument = Argument { pipe: self, rest: data };
+        let result = stream.poll_write(cx, data);
+        mem::forget(argument);
+        if !matches!(&result, Poll::Ready(Ok(n)) if *n == offered) {
+            return Err(Started(Step::Wrote(Outcome::Wrote { offered, chunks: 1, result })));
+        }
+        self.odd.set(Odd::FLUSH_DUE);
+        self.buffer.release_empty_tail();
+        self.flush_stream(cx, stream)
+    }
+
+    /// The second half of [`poll_write_and_flush`](Self::poll_write_and_flush), with the same `data`.
+    ///
+    /// # Errors
+    ///
+    /// As [`poll_write_and_flush`](Self::poll_write_and_flush).
+    #[cold]
+    pub fn finish_write_and_flush<W: PollWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut W,
+        data: &[u8],
+        started: Started<W::Error>,
+    ) -> Poll<Result<FlushResult, W::Error>> {
+        match started.0 {
+            Step::None => self.write_and_flush(cx, stream, data),
+            Step::Wrote(outcome) => self.send_argument(cx, stream, data, Some(outcome)),
+            Step::Accepted => self.poll_to(cx, stream, Goal::Flush),
+            Step::Flushed(outcome) => self.drive(cx, stream, &mut &[][..], Goal::Flush, Some(outcome)),
+        }
     }
 
     /// The flush of the stream after a write that left nothing behind.
     #[inline]
-    fn flush_stream_fast<W: PollWrite>(
+    fn flush_stream<W: PollWrite>(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut W,
-    ) -> Poll<Result<FlushResult, W::Error>> {
+    ) -> Result<FlushResult, Started<W::Error>> {
+        // A cancel through `&self` can not have come meanwhile.
         if self.link.is_cancel_requested() {
-            return self.poll_to(cx, stream, Goal::Flush);
+            return Err(Started(Step::Accepted));
         }
         let result = Foreign::call(&mut self.odd, || stream.poll_flush(cx));
-        if let Poll::Ready(Ok(())) = &result {
-            self.odd.clear(Odd::FLUSH_DUE);
-            return Poll::Ready(Ok(FlushResult::FLUSHED));
+        if !matches!(&result, Poll::Ready(Ok(()))) {
+            return Err(Started(Step::Flushed(Outcome::Flushed(result))));
         }
-        self.poll_after(cx, stream, Outcome::Flushed(result))
-    }
-
-    /// Goes on with a flush that has made its first call already.
-    #[cold]
-    #[inline(never)]
-    fn poll_after<W: PollWrite>(
-        &mut self,
-        cx: &mut Context<'_>,
-        stream: &mut W,
-        outcome: Outcome<W::Error>,
-    ) -> Poll<Result<FlushResult, W::Error>> {
-        self.drive(cx, stream, &mut &[][..], Goal::Flush, Some(outcome))
+        self.odd.clear(Odd::FLUSH_DUE);
+        Ok(FlushResult::FLUSHED)
     }
 
     /// A flush or an emit, on a pipe in any state.
-    #[cold]
-    #[inline(never)]
     pub(crate) fn poll_to<W: PollWrite>(
         &mut self,
         cx: &mut Context<'_>,
@@ -138,9 +195,8 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         self.drive(cx, stream, &mut &[][..], goal, None)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn poll_write_and_flush_slow<W: PollWrite>(
+    /// `poll_write_and_flush` on a pipe in any state, no call having been made.
+    fn write_and_flush<W: PollWrite>(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut W,
@@ -181,7 +237,12 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
 
     /// Buffers the rest of an argument, in one piece. If that can not be had the pipe is aborted, for the stream ends inside the argument.
     fn keep(&mut self, rest: &[u8]) -> bool {
-        let kept = rest.is_empty() || self.buffer.append_whole(rest).is_ok();
+        if rest.is_empty() {
+            return true;
+        }
+        self.odd.set(Odd::SHAPE);
+        let kept = self.buffer.append_whole(rest).is_ok();
+        self.note_shape();
         if !kept {
             self.abort(Cause::OutOfMemory);
             self.buffer.finish();
@@ -203,45 +264,57 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         first: Option<Outcome<W::Error>>,
     ) -> Poll<Result<FlushResult, W::Error>> {
         self.buffer.end_span();
+        self.odd.set(Odd::SHAPE);
         self.buffer.release_accepted();
+        let poll = self.turns(cx, stream, extra, goal, first);
+        self.note_shape();
+        if poll.is_ready() && self.odd.has(Odd::REGISTERED) {
+            self.odd.clear(Odd::REGISTERED);
+            self.link.unregister();
+        }
+        poll
+    }
+
+    fn turns<W: PollWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut W,
+        extra: &mut &[u8],
+        goal: Goal,
+        first: Option<Outcome<W::Error>>,
+    ) -> Poll<Result<FlushResult, W::Error>> {
         let cancelable = matches!(goal, Goal::Flush | Goal::Emit);
         let mut outcome = first;
-        let end = loop {
+        loop {
             if let Some(outcome) = outcome {
                 match self.settle(stream, extra, outcome) {
                     ControlFlow::Continue(()) => {}
-                    ControlFlow::Break(Poll::Ready(error)) => break Err(error),
+                    ControlFlow::Break(Poll::Ready(error)) => return Poll::Ready(Err(error)),
                     ControlFlow::Break(Poll::Pending) => {
                         if !cancelable {
                             return Poll::Pending;
                         }
                         self.odd.set(Odd::REGISTERED);
                         self.link.register(cx.waker());
-                        if !self.link.is_cancel_requested() {
+                        if !self.is_cancel_requested() {
                             return Poll::Pending;
                         }
                     }
                 }
             }
-            if cancelable && self.link.is_cancel_requested() {
+            if cancelable && self.is_cancel_requested() {
+                self.odd.clear(Odd::CANCEL);
                 self.link.clear_cancel();
-                break Ok(FlushResult::CANCELED);
+                return Poll::Ready(Ok(FlushResult::CANCELED));
             }
-            outcome = match self.call(cx, stream, extra, goal) {
-                Some(outcome) => Some(outcome),
-                None => {
-                    if goal == Goal::Flush || goal == Goal::Complete {
-                        self.odd.clear(Odd::SUSPECT);
-                    }
-                    break Ok(FlushResult::FLUSHED);
+            outcome = self.call(cx, stream, extra, goal);
+            if outcome.is_none() {
+                if matches!(goal, Goal::Flush | Goal::Complete) {
+                    self.odd.clear(Odd::SUSPECT);
                 }
-            };
-        };
-        if self.odd.has(Odd::REGISTERED) {
-            self.odd.clear(Odd::REGISTERED);
-            self.link.unregister();
+                return Poll::Ready(Ok(FlushResult::FLUSHED));
+            }
         }
-        Poll::Ready(end)
     }
 
     /// Makes the next call that `goal` needs; `None` when it is reached.

@@ -19,6 +19,7 @@ mod sync;
 mod write;
 
 pub use crate::{
+    drive::Started,
     error::Error,
     options::Options,
     pipe::{Cause, Complete, Flush, Pipe},

@@ -4,7 +4,11 @@ use core::{
     task::{Context, Poll, ready},
 };
 
-use crate::{Error, FlushResult, Link, Options, PollWrite, SegmentPool, SegmentQueue, buffer::Buffer};
+use crate::{
+    Error, FlushResult, Link, Options, PollWrite, SegmentPool, SegmentQueue,
+    buffer::Buffer,
+    sync::{AtomicU8, Ordering},
+};
 #[cfg(feature = "alloc")]
 use crate::{HeapPool, HeapQueue};
 
@@ -48,7 +52,6 @@ pub struct Pipe<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> {
     /// How many chunks the next vectored write offers at most.
     pub(crate) window: u16,
     leave_open: bool,
-    high_water_mark: usize,
 }
 
 /// A [`Pipe`] whose queue is on the heap.
@@ -79,9 +82,11 @@ pub enum Cause {
     OutOfMemory,
 }
 
-/// Bits of [`Pipe::odd`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Odd(u8);
+/// All that keeps a flush off its fast path, one bit each in one byte, so that one comparison finds that there is nothing.
+///
+/// Atomic only for `CANCEL`, which is set through `&self`, when nobody can change the other bits.
+#[derive(Debug)]
+pub(crate) struct Odd(AtomicU8);
 
 impl Odd {
     /// The stream has taken bytes since its last flush.
@@ -91,23 +96,40 @@ impl Odd {
     /// A waker is registered with the link.
     pub(crate) const REGISTERED: u8 = 4;
     /// The state is not `Open`.
-    const ENDED: u8 = 8;
+    pub(crate) const ENDED: u8 = 8;
+    /// There may be more than one chunk, or one that begins inside its segment. Set before the buffer is changed in
+    /// any but the simplest way and cleared after a look at what came of it: a panic in between leaves it set.
+    pub(crate) const SHAPE: u8 = 16;
+    /// A cancel came through the pipe itself.
+    pub(crate) const CANCEL: u8 = 32;
 
     #[inline]
-    pub(crate) const fn is_none(self) -> bool {
-        self.0 == 0
+    pub(crate) fn is_none(&mut self) -> bool {
+        self.bits() == 0
     }
     #[inline]
-    pub(crate) const fn has(self, bit: u8) -> bool {
-        self.0 & bit != 0
+    pub(crate) fn bits(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
     }
     #[inline]
-    pub(crate) const fn set(&mut self, bit: u8) {
-        self.0 |= bit;
+    pub(crate) fn has(&self, bit: u8) -> bool {
+        self.bits() & bit != 0
+    }
+    // A load and a store, no read-modify-write: two that set CANCEL at once write the same.
+    #[inline]
+    fn set_shared(&self, bit: u8) {
+        self.0.store(self.bits() | bit, Ordering::Relaxed);
     }
     #[inline]
-    pub(crate) const fn clear(&mut self, bit: u8) {
-        self.0 &= !bit;
+    pub(crate) fn set(&mut self, bit: u8) {
+        self.set_shared(bit);
+    }
+    #[inline]
+    pub(crate) fn clear(&mut self, bit: u8) {
+        self.0.store(self.bits() & !bit, Ordering::Relaxed);
+    }
+    pub(crate) fn put(&mut self, bit: u8, on: bool) {
+        if on { self.set(bit) } else { self.clear(bit) }
     }
 }
 
@@ -165,13 +187,12 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         assert!(options.segment_size > 0, "segment_size must not be 0: it is the size of a buffer in bytes");
         assert!(options.max_buffered > 0, "max_buffered must not be 0: nothing could ever be written");
         Self {
-            buffer: Buffer::new(pool, queue, options.segment_size, options.max_buffered),
+            buffer: Buffer::new(pool, queue, &options),
             link,
             state: State::Open,
-            odd: Odd(0),
+            odd: Odd(AtomicU8::new(0)),
             window: Self::MAX_CHUNKS,
             leave_open: options.leave_open,
-            high_water_mark: options.high_water_mark.clamp(1, options.max_buffered),
         }
     }
 
@@ -198,7 +219,10 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     #[inline(never)]
     fn make_span(&mut self, size_hint: usize) -> Result<(), Error> {
         self.check_open()?;
-        self.buffer.make_span(size_hint)
+        self.odd.set(Odd::SHAPE);
+        let result = self.buffer.make_span(size_hint);
+        self.note_shape();
+        result
     }
 
     /// Commits the first `n` bytes of the span. Several calls commit one behind the other; 0 is always fine.
@@ -229,7 +253,16 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     #[inline(never)]
     fn append_slow(&mut self, data: &[u8]) -> Result<(), Error> {
         self.check_open()?;
-        self.buffer.append(data)
+        self.odd.set(Odd::SHAPE);
+        let result = self.buffer.append(data);
+        self.note_shape();
+        result
+    }
+
+    /// Clears `SHAPE` if all that is buffered lies in one piece from the first byte of the tail on.
+    pub(crate) fn note_shape(&mut self) {
+        let plain = self.buffer.is_plain();
+        self.odd.put(Odd::SHAPE, !plain);
     }
 
     /// Bytes that are committed and that the stream has not accepted.
@@ -256,7 +289,10 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         cx: &mut Context<'_>,
         stream: &mut W,
     ) -> Poll<Result<FlushResult, W::Error>> {
-        self.poll_flush_fast(cx, stream)
+        match self.start_flush(cx, stream) {
+            Ok(result) => Poll::Ready(Ok(result)),
+            Err(started) => self.finish_flush(cx, stream, started),
+        }
     }
 
     /// [`poll_flush`](Self::poll_flush) without the flush of the stream, which is then due.
@@ -290,7 +326,10 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         stream: &mut W,
         data: &[u8],
     ) -> Poll<Result<FlushResult, W::Error>> {
-        self.poll_write_and_flush_fast(cx, stream, data)
+        match self.start_write_and_flush(cx, stream, data) {
+            Ok(result) => Poll::Ready(Ok(result)),
+            Err(started) => self.finish_write_and_flush(cx, stream, data, started),
+        }
     }
 
     /// Takes bytes as a plain buffered stream does, and says how many.
@@ -308,10 +347,17 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         stream: &mut W,
         buf: &[u8],
     ) -> Poll<Result<usize, W::Error>> {
-        if buf.len() <= self.room() && self.buffer.append_to_tail(buf) {
+        if self.try_write(buf) {
             return Poll::Ready(Ok(buf.len()));
         }
         self.poll_write_vectored(cx, stream, core::iter::once(buf))
+    }
+
+    /// The part of [`poll_write`](Self::poll_write) that needs no thought: takes all of `buf` if there is something in it
+    /// and it fits below the high-water mark and into the segment at hand, and says whether it did.
+    #[inline]
+    pub fn try_write(&mut self, buf: &[u8]) -> bool {
+        self.buffer.write_to_tail(buf)
     }
 
     /// [`poll_write`](Self::poll_write) of several slices, one behind the other.
@@ -331,15 +377,15 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         if bufs.clone().all(<[u8]>::is_empty) {
             return Poll::Ready(Ok(0));
         }
-        if self.room() == 0 {
+        if self.buffer.room_to_mark() == 0 {
             let drained = self.drive(cx, stream, &mut &[][..], Goal::Drain, None)?;
-            if drained.is_pending() && self.room() == 0 {
+            if drained.is_pending() && self.buffer.room_to_mark() == 0 {
                 return Poll::Pending;
             }
         }
         let mut taken = 0;
         for buf in bufs {
-            let part = &buf[..buf.len().min(self.room())];
+            let part = &buf[..buf.len().min(self.buffer.room_to_mark())];
             match self.append(part) {
                 Ok(()) => taken += part.len(),
                 Err(error) if taken == 0 => return Poll::Ready(Err(stream.fault(error))),
@@ -347,12 +393,6 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
             }
         }
         Poll::Ready(Ok(taken))
-    }
-
-    /// Bytes that a plain write may add before the stream has to be driven.
-    #[inline]
-    const fn room(&self) -> usize {
-        self.high_water_mark.saturating_sub(self.buffer.buffered())
     }
 
     /// Writes what is buffered if that can be done without risk: the pipe is open, and the stream has neither panicked
@@ -366,7 +406,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         cx: &mut Context<'_>,
         stream: &mut W,
     ) -> Poll<Result<(), W::Error>> {
-        if self.odd.has(Odd::ENDED) || self.odd.has(Odd::SUSPECT) {
+        if self.odd.has(Odd::ENDED | Odd::SUSPECT) {
             return Poll::Ready(Ok(()));
         }
         self.drive(cx, stream, &mut &[][..], Goal::Drain, None).map_ok(drop)
@@ -487,6 +527,18 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     #[inline]
     pub const fn link_mut(&mut self) -> &mut L {
         &mut self.link
+    }
+
+    /// Ends the flush that is pending, or else the next one, as [`Signal::cancel_pending_flush`](crate::Signal::cancel_pending_flush) does.
+    pub fn cancel_pending_flush(&self) {
+        self.odd.set_shared(Odd::CANCEL);
+        self.link.wake();
+    }
+
+    /// Whether a cancel waits to be seen.
+    #[inline]
+    pub(crate) fn is_cancel_requested(&self) -> bool {
+        self.odd.has(Odd::CANCEL) || self.link.is_cancel_requested()
     }
 
     /// The pool of segments.

@@ -111,18 +111,10 @@ pub struct HeapPool {
     /// Bytes handed out and not given back: how large the present batch is.
     out_bytes: usize,
     /// How many of the segments handed out are as long as the bound: each could serve a batch within it alone.
-    long_out: usize,
-    bound: Bound,
-}
-
-/// How many bytes a [`HeapPool`] keeps.
-#[cfg(feature = "alloc")]
-#[derive(Clone, Copy, Debug)]
-enum Bound {
-    /// 64 KiB or one segment of the writer, whichever is more.
-    Default(usize),
-    /// What the user said.
-    Set(usize),
+    long_out: u32,
+    /// Whether `bound` is what the user said, and not the default.
+    is_set: bool,
+    bound: usize,
 }
 
 #[cfg(feature = "alloc")]
@@ -134,7 +126,7 @@ impl HeapPool {
     /// Creates a pool with the default bound. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
-        Self { kept: Vec::new(), kept_bytes: 0, out_bytes: 0, long_out: 0, bound: Bound::Default(Self::DEFAULT_BOUND) }
+        Self { kept: Vec::new(), kept_bytes: 0, out_bytes: 0, long_out: 0, is_set: false, bound: Self::DEFAULT_BOUND }
     }
 
     /// Creates a pool that keeps at most `bytes` bytes for the next batch. Allocates nothing.
@@ -142,7 +134,7 @@ impl HeapPool {
     /// With 0 it keeps nothing: every batch allocates, 64 KiB or more at a time, and an idle writer holds no heap.
     #[must_use]
     pub const fn with_bound(bytes: usize) -> Self {
-        Self { kept: Vec::new(), kept_bytes: 0, out_bytes: 0, long_out: 0, bound: Bound::Set(bytes) }
+        Self { kept: Vec::new(), kept_bytes: 0, out_bytes: 0, long_out: 0, is_set: true, bound: bytes }
     }
 
     /// How many bytes the pool keeps at the moment, apart from what its writer holds.
@@ -157,13 +149,6 @@ impl HeapPool {
         self.kept_bytes = 0;
     }
 
-    #[inline]
-    const fn bound(&self) -> usize {
-        match self.bound {
-            Bound::Default(bytes) | Bound::Set(bytes) => bytes,
-        }
-    }
-
     /// The length of a new segment: what a batch of this size is best served with.
     ///
     /// Up to the bound each new segment is as long as all that are out, rounded up to a power of two. The one that would pass the bound is
@@ -171,7 +156,7 @@ impl HeapPool {
     /// size needs no other, however its spans are cut. Past the bound segments are cut so that each serves 64 KiB at
     /// least: a segment of 128 KiB does so for spans of any size, one of `min_len` + 64 KiB for spans of up to `min_len`.
     fn new_len(&self, min_len: usize) -> usize {
-        let bound = self.bound();
+        let bound = self.bound;
         let doubled = self.out_bytes.checked_next_power_of_two().unwrap_or(usize::MAX).max(min_len);
         if self.out_bytes.checked_add(doubled).is_some_and(|sum| sum <= bound) {
             doubled
@@ -185,7 +170,7 @@ impl HeapPool {
     #[inline]
     fn count_out(&mut self, len: usize) {
         self.out_bytes = self.out_bytes.saturating_add(len);
-        self.long_out += usize::from(len >= self.bound());
+        self.long_out += u32::from(len >= self.bound);
     }
 
     #[cold]
@@ -201,7 +186,7 @@ impl HeapPool {
 
     /// Makes room for `len` bytes more by freeing shorter segments, or says that it is not worth it.
     fn make_room(&mut self, len: usize) -> bool {
-        let bound = self.bound();
+        let bound = self.bound;
         if len > bound {
             return false;
         }
@@ -240,7 +225,7 @@ impl SegmentPool for HeapPool {
     fn give(&mut self, segment: Box<[u8]>) {
         let len = segment.len();
         self.out_bytes = self.out_bytes.saturating_sub(len);
-        self.long_out = self.long_out.saturating_sub(usize::from(len >= self.bound()));
+        self.long_out = self.long_out.saturating_sub(u32::from(len >= self.bound));
         if self.make_room(len) {
             let place = self.kept.partition_point(|other| other.len() <= len);
             self.kept_bytes += len;
@@ -251,12 +236,12 @@ impl SegmentPool for HeapPool {
     #[inline]
     fn may_hold(&self, segment: &Box<[u8]>) -> bool {
         // What the writer holds counts as kept.
-        segment.len() <= self.bound().saturating_sub(self.kept_bytes)
+        segment.len() <= self.bound - self.kept_bytes
     }
 
     fn attach(&mut self, segment_size: usize) {
-        if let Bound::Default(bytes) = &mut self.bound {
-            *bytes = segment_size.max(Self::DEFAULT_BOUND);
+        if !self.is_set {
+            self.bound = segment_size.max(Self::DEFAULT_BOUND);
         }
     }
 
@@ -276,7 +261,7 @@ impl Default for HeapPool {
 impl fmt::Debug for HeapPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HeapPool")
-            .field("bound", &self.bound())
+            .field("bound", &self.bound)
             .field("kept_bytes", &self.kept_bytes)
             .field("out_bytes", &self.out_bytes)
             .finish_non_exhaustive()

@@ -17,6 +17,8 @@ pub trait Link {
     fn register(&mut self, waker: &Waker);
     /// Takes that back: nobody waits for a cancel any more.
     fn unregister(&mut self);
+    /// Wakes the waker that is registered, for a cancel that came through the pipe itself.
+    fn wake(&self);
     /// Tells all who want to know that the stream takes no more. May be called more than once.
     fn close(&mut self);
 }
@@ -29,6 +31,7 @@ impl Link for () {
     fn clear_cancel(&mut self) {}
     fn register(&mut self, _: &Waker) {}
     fn unregister(&mut self) {}
+    fn wake(&self) {}
     fn close(&mut self) {}
 }
 
@@ -122,6 +125,9 @@ impl<K: Wakers> Link for &Signal<K> {
     }
     fn unregister(&mut self) {
         self.wakers.clear_flush();
+    }
+    fn wake(&self) {
+        self.wakers.wake_flush();
     }
     fn close(&mut self) {
         Signal::close(self);

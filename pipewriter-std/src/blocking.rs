@@ -9,6 +9,8 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use pipewriter_core::Started;
+
 use crate::{
     Canceled, FlushResult, HeapPool, PipeHandle, PipeWriterOptions, SegmentPool, adapter::StdIo, error::Reason,
     state::State,
@@ -68,12 +70,12 @@ fn now<T>(poll: Poll<io::Result<T>>) -> io::Result<T> {
     }
 }
 
-/// Drives the machine of `$writer` with a call of its `$poll`.
+/// Calls a method of the pipe of `$writer` that drives its stream.
 macro_rules! drive {
-    ($writer:ident . $poll:ident ( $($argument:expr),* )) => {{
+    ($writer:ident . $method:ident ( $($argument:expr),* )) => {{
         let State { pipe, reason } = &mut $writer.state;
         let inner = $writer.inner.as_mut().expect(TAKEN);
-        now(pipe.$poll(&mut Context::from_waker(Waker::noop()), &mut StdIo { inner, reason } $(, $argument)*))
+        pipe.$method(&mut Context::from_waker(Waker::noop()), &mut StdIo { inner, reason } $(, $argument)*)
     }};
 }
 
@@ -162,7 +164,16 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
     #[doc(alias = "FlushAsync")]
     #[inline]
     pub fn flush(&mut self) -> io::Result<FlushResult> {
-        drive!(self.poll_flush())
+        match drive!(self.start_flush()) {
+            Ok(result) => Ok(result),
+            Err(started) => self.finish_flush(started),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_flush(&mut self, started: Started<io::Error>) -> io::Result<FlushResult> {
+        now(drive!(self.finish_flush(started)))
     }
 
     /// Sends `data` behind what is buffered and flushes, as [`append`](Self::append) and [`flush`](Self::flush) but
@@ -181,7 +192,16 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
     #[doc(alias = "write_all")]
     #[inline]
     pub fn write_and_flush(&mut self, data: &[u8]) -> io::Result<FlushResult> {
-        drive!(self.poll_write_and_flush(data))
+        match drive!(self.start_write_and_flush(data)) {
+            Ok(result) => Ok(result),
+            Err(started) => self.finish_write_and_flush(data, started),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_write_and_flush(&mut self, data: &[u8], started: Started<io::Error>) -> io::Result<FlushResult> {
+        now(drive!(self.finish_write_and_flush(data, started)))
     }
 
     /// Writes all that is committed to `inner` without flushing `inner`: one layer down. The flush of `inner` is then due.
@@ -190,7 +210,7 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
     ///
     /// As [`flush`](Self::flush).
     pub fn emit(&mut self) -> io::Result<FlushResult> {
-        drive!(self.poll_emit())
+        now(drive!(self.poll_emit()))
     }
 
     /// Bytes that are committed here and that `inner` has not accepted yet.
@@ -231,7 +251,7 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
     #[doc(alias = "shutdown")]
     #[doc(alias = "finish")]
     pub fn complete(&mut self) -> io::Result<()> {
-        drive!(self.poll_complete())
+        now(drive!(self.poll_complete()))
     }
 
     /// Whether the writer was completed or aborted.
@@ -262,9 +282,15 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
         self.abort_for(Some(reason))
     }
 
+    #[cold]
+    #[inline(never)]
+    fn write_slow(&mut self, buf: &[u8]) -> io::Result<usize> {
+        now(drive!(self.poll_write(buf)))
+    }
+
     fn abort_for(&mut self, reason: Reason) -> io::Result<()> {
         let cause = self.state.set_reason(reason);
-        drive!(self.poll_abort(cause))
+        now(drive!(self.poll_abort(cause)))
     }
 
     /// The stream below. It may not have got all that was committed, see [`unflushed_bytes`](Self::unflushed_bytes).
@@ -299,11 +325,23 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
 impl<W: Write, P: SegmentPool> Write for PipeWriter<W, P> {
     #[inline]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        drive!(self.poll_write(buf))
+        if self.state.pipe.try_write(buf) { Ok(buf.len()) } else { self.write_slow(buf) }
     }
 
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        drive!(self.poll_write_vectored(bufs.iter().map(|buf| &**buf)))
+        now(drive!(self.poll_write_vectored(bufs.iter().map(|buf| &**buf))))
+    }
+
+    #[inline]
+    fn write_all(&mut self, mut buf: &[u8]) -> io::Result<()> {
+        while !self.state.pipe.try_write(buf) && !buf.is_empty() {
+            match self.write_slow(buf) {
+                Ok(n) => buf = &buf[n..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     #[inline]

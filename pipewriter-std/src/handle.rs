@@ -139,10 +139,6 @@ impl Shared {
     pub(crate) fn clear_cancel(&self) {
         self.0.clear_cancel();
     }
-
-    pub(crate) fn wake_flush(&self) {
-        self.0.wakers().wake_flush();
-    }
 }
 
 /// The wakers of the flush and of all who wait for the end.

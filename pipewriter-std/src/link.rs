@@ -1,8 +1,5 @@
 use std::{
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, OnceLock},
     task::Waker,
 };
 
@@ -13,30 +10,16 @@ use crate::handle::{PipeHandle, Shared};
 /// A writer's own end of what it shares with its handles.
 ///
 /// Nothing is shared, or allocated, until a handle is asked for. Until then a cancel can only come through `&self` of the
-/// writer, between two polls, and the marks for that are right here.
+/// writer, between two polls: the pipe takes note of it, and the waker for it is right here.
 #[derive(Default)]
 pub(crate) struct WriterLink {
     shared: OnceLock<Arc<Shared>>,
-    /// A cancel that came through the writer.
-    cancel: AtomicBool,
     closed: bool,
     /// The task of a pending flush that began when nothing was shared.
     waker: Option<Waker>,
 }
 
 impl WriterLink {
-    pub(crate) fn cancel_pending_flush(&self) {
-        self.cancel.store(true, Ordering::Relaxed);
-        match self.shared.get() {
-            Some(shared) => shared.wake_flush(),
-            None => {
-                if let Some(waker) = &self.waker {
-                    waker.wake_by_ref();
-                }
-            }
-        }
-    }
-
     pub(crate) fn handle(&self) -> PipeHandle {
         let shared = self.shared.get_or_init(|| Arc::new(Shared::for_flush(self.waker.clone(), self.closed)));
         PipeHandle::new(Arc::clone(shared))
@@ -46,11 +29,10 @@ impl WriterLink {
 impl Link for WriterLink {
     #[inline]
     fn is_cancel_requested(&self) -> bool {
-        self.cancel.load(Ordering::Relaxed) || self.shared.get().is_some_and(|shared| shared.is_cancel_requested())
+        self.shared.get().is_some_and(|shared| shared.is_cancel_requested())
     }
 
     fn clear_cancel(&mut self) {
-        *self.cancel.get_mut() = false;
         if let Some(shared) = self.shared.get() {
             shared.clear_cancel();
         }
@@ -68,6 +50,17 @@ impl Link for WriterLink {
         self.waker = None;
         if let Some(mut shared) = self.shared.get().map(|shared| shared.signal()) {
             shared.unregister();
+        }
+    }
+
+    fn wake(&self) {
+        match self.shared.get() {
+            Some(shared) => shared.signal().wake(),
+            None => {
+                if let Some(waker) = &self.waker {
+                    waker.wake_by_ref();
+                }
+            }
         }
     }
 

@@ -42,7 +42,7 @@ impl<P: SegmentPool> State<P> {
     }
 
     pub(crate) fn cancel_pending_flush(&self) {
-        self.pipe.link().cancel_pending_flush();
+        self.pipe.cancel_pending_flush();
     }
 
     pub(crate) fn handle(&self) -> PipeHandle {

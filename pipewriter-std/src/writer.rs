@@ -8,6 +8,7 @@ use std::{
 
 use futures_io::AsyncWrite;
 use pin_project_lite::pin_project;
+use pipewriter_core::Started;
 
 use crate::{
     Canceled, FlushResult, HeapPool, PipeHandle, PipeWriterOptions, SegmentPool, adapter::FuturesIo, error::Reason,
@@ -397,9 +398,12 @@ impl<W: AsyncWrite, P: SegmentPool> PipeWriter<W, P> {
     /// As [`flush`](Self::flush).
     #[inline]
     pub fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<FlushResult>> {
-        let this = self.project();
-        let State { pipe, reason } = this.state;
-        pipe.poll_flush(cx, &mut FuturesIo { inner: this.inner, reason })
+        let mut this = self.project();
+        let State { pipe, reason } = &mut this.state;
+        match pipe.start_flush(cx, &mut FuturesIo { inner: this.inner.as_mut(), reason }) {
+            Ok(result) => Poll::Ready(Ok(result)),
+            Err(started) => finish_flush(this.inner, this.state, cx, started),
+        }
     }
 
     /// [`emit`](Self::emit) for a pinned writer, or for a future of one's own.
@@ -442,10 +446,52 @@ impl<W: AsyncWrite, P: SegmentPool> PipeWriter<W, P> {
 
     #[inline]
     fn poll_write_and_flush(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<FlushResult>> {
-        let this = self.project();
-        let State { pipe, reason } = this.state;
-        pipe.poll_write_and_flush(cx, &mut FuturesIo { inner: this.inner, reason }, data)
+        let mut this = self.project();
+        let State { pipe, reason } = &mut this.state;
+        match pipe.start_write_and_flush(cx, &mut FuturesIo { inner: this.inner.as_mut(), reason }, data) {
+            Ok(result) => Poll::Ready(Ok(result)),
+            Err(started) => finish_write_and_flush(this.inner, this.state, cx, data, started),
+        }
     }
+}
+
+// The halves of a flush that are rarely needed, out of line with all that only they need.
+
+#[cold]
+#[inline(never)]
+fn finish_flush<W: AsyncWrite, P: SegmentPool>(
+    inner: Pin<&mut W>,
+    state: &mut State<P>,
+    cx: &mut Context<'_>,
+    started: Started<io::Error>,
+) -> Poll<io::Result<FlushResult>> {
+    let State { pipe, reason } = state;
+    pipe.finish_flush(cx, &mut FuturesIo { inner, reason }, started)
+}
+
+#[cold]
+#[inline(never)]
+fn finish_write_and_flush<W: AsyncWrite, P: SegmentPool>(
+    inner: Pin<&mut W>,
+    state: &mut State<P>,
+    cx: &mut Context<'_>,
+    data: &[u8],
+    started: Started<io::Error>,
+) -> Poll<io::Result<FlushResult>> {
+    let State { pipe, reason } = state;
+    pipe.finish_write_and_flush(cx, &mut FuturesIo { inner, reason }, data, started)
+}
+
+#[cold]
+#[inline(never)]
+fn write_slow<W: AsyncWrite, P: SegmentPool>(
+    inner: Pin<&mut W>,
+    state: &mut State<P>,
+    cx: &mut Context<'_>,
+    buf: &[u8],
+) -> Poll<io::Result<usize>> {
+    let State { pipe, reason } = state;
+    pipe.poll_write(cx, &mut FuturesIo { inner, reason }, buf)
 }
 
 /// As a plain stream: `write` takes bytes into the buffer, and from the high-water mark on drives `inner` first.
@@ -456,8 +502,10 @@ impl<W: AsyncWrite, P: SegmentPool> AsyncWrite for PipeWriter<W, P> {
     #[inline]
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.project();
-        let State { pipe, reason } = this.state;
-        pipe.poll_write(cx, &mut FuturesIo { inner: this.inner, reason }, buf)
+        if this.state.pipe.try_write(buf) {
+            return Poll::Ready(Ok(buf.len()));
+        }
+        write_slow(this.inner, this.state, cx, buf)
     }
 
     fn poll_write_vectored(

@@ -7,5 +7,7 @@ pub mod exec;
 #[allow(unsafe_code, reason = "an allocator cannot be written without it")]
 pub mod ledger;
 pub mod model;
+pub mod pools;
 pub mod script;
 pub mod sink;
+pub mod subject;
