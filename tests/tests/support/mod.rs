@@ -10,7 +10,7 @@ use std::thread;
 
 /// Which method of a waker is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub(crate) enum Event {
     Clone,
     Wake,
     Drop,
@@ -19,7 +19,7 @@ pub enum Event {
 struct Hook(Box<dyn Fn(Event) + Send + Sync>);
 
 /// A waker that calls `hook` whenever it is cloned, woken or dropped. Waking by value is a wake and no drop.
-pub fn hooked(hook: impl Fn(Event) + Send + Sync + 'static) -> Waker {
+pub(crate) fn hooked(hook: impl Fn(Event) + Send + Sync + 'static) -> Waker {
     let data = Arc::into_raw(Arc::new(Hook(Box::new(hook))));
     // SAFETY: `data` comes from `Arc::into_raw` and stands for one count of that `Arc`, as the functions of the table
     // expect; they are safe to call from any thread since `Hook` is `Send` and `Sync`.
@@ -60,7 +60,7 @@ unsafe fn dropped(data: *const ()) {
 ///
 /// A test that passes never waits for the clock: the limit is there for the one that hangs.
 #[track_caller]
-pub fn without_hanging<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) fn without_hanging<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
     const LIMIT: Duration = Duration::from_secs(20);
     let (done, end) = channel();
     let thread = thread::spawn(move || {
