@@ -610,7 +610,7 @@ impl State {
             Step::Zero | Step::ClaimMore(_) if !call.is_write() => panic!("{step:?} is a step for writes only"),
             _ if !call.is_write() => return Answer::Done,
             Step::Zero => return Answer::Count(0),
-            Step::ClaimMore(n) => return Answer::Count(offered + n),
+            Step::ClaimMore(n) => return Answer::Count(offered.saturating_add(*n)),
             Step::TakeAll => offered,
             Step::Take(n) => offered.min(*n),
             Step::FirstChunk => offer.first().map_or(0, |chunk| chunk.len()),
