@@ -925,7 +925,8 @@ fn caught<T>(f: impl FnOnce() -> T) -> Option<T> {
 
 /// Panics in call number 0, 1, 2, ... of one and the same flush of two kinds of buffer.
 fn a_panic_inside_the_stream_leaves_the_writer_consistent<K: Kind>() {
-    let drives: [(&str, usize, fn(&mut K::Writer<Script, TestPool>)); 5] = [
+    type Drive<W> = (&'static str, usize, fn(&mut W));
+    let drives: [Drive<K::Writer<Script, TestPool>>; 5] = [
         ("flush", 0, |w| drop(w.flush())),
         ("emit", 0, |w| drop(w.emit())),
         ("write_and_flush", 5, |w| drop(w.write_and_flush(&pattern(11, 5)))),

@@ -484,8 +484,9 @@ fn whatever_the_stream_does_each_write_counts_its_own_bytes<K: Kind>() {
 #[test]
 fn the_blocking_writer_stands_where_any_write_is_asked_for() {
     fn send(mut to: impl io::Write) -> io::Result<()> {
+        let two = "two";
         to.write_all(b"one ")?;
-        write!(to, "{} ", "two")?;
+        write!(to, "{two} ")?;
         io::copy(&mut &pattern(0, 200_000)[..], &mut to)?;
         to.flush()
     }
