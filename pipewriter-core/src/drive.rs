@@ -284,6 +284,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         first: Option<Outcome<W::Error>>,
     ) -> Poll<Result<FlushResult, W::Error>> {
         let cancelable = matches!(goal, Goal::Flush | Goal::Emit);
+        let mut calls = u32::from(first.is_some());
         let mut outcome = first;
         loop {
             if let Some(outcome) = outcome {
@@ -291,12 +292,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
                     ControlFlow::Continue(()) => {}
                     ControlFlow::Break(Poll::Ready(error)) => return Poll::Ready(Err(error)),
                     ControlFlow::Break(Poll::Pending) => {
-                        if !cancelable {
-                            return Poll::Pending;
-                        }
-                        self.odd.set(Odd::REGISTERED);
-                        self.link.register(cx.waker());
-                        if !self.is_cancel_requested() {
+                        if self.stall(cx, cancelable).is_pending() {
                             return Poll::Pending;
                         }
                     }
@@ -307,6 +303,13 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
                 self.link.clear_cancel();
                 return Poll::Ready(Ok(FlushResult::CANCELED));
             }
+            if extra.is_empty() && W::CALLS_PER_POLL.is_some_and(|most| calls >= most) && self.is_short_of(extra, goal)
+            {
+                // Others want their turn too. A cancel that comes now is seen at the next poll.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            calls = calls.saturating_add(1);
             outcome = self.call(cx, stream, extra, goal);
             if outcome.is_none() {
                 if matches!(goal, Goal::Flush | Goal::Complete) {
@@ -315,6 +318,22 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
                 return Poll::Ready(Ok(FlushResult::FLUSHED));
             }
         }
+    }
+
+    /// Has the task woken at the next cancel; ready if there is one already.
+    fn stall(&mut self, cx: &Context<'_>, cancelable: bool) -> Poll<()> {
+        if !cancelable {
+            return Poll::Pending;
+        }
+        self.odd.set(Odd::REGISTERED);
+        self.link.register(cx.waker());
+        if self.is_cancel_requested() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Whether `goal` needs another call.
+    fn is_short_of(&self, extra: &[u8], goal: Goal) -> bool {
+        let flushes = matches!(goal, Goal::Flush | Goal::Complete);
+        self.buffer.buffered() > 0 || !extra.is_empty() || (flushes && self.odd.has(Odd::FLUSH_DUE))
     }
 
     /// Makes the next call that `goal` needs; `None` when it is reached.
@@ -329,7 +348,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         let mut chunks = self.buffer.chunks(extra, offer);
         match offer.chunks {
             0 => {
-                if !self.odd.has(Odd::FLUSH_DUE) || matches!(goal, Goal::Emit | Goal::Drain) {
+                if !self.is_short_of(extra, goal) {
                     return None;
                 }
                 Some(Outcome::Flushed(Foreign::call(&mut self.odd, || stream.poll_flush(cx))))

@@ -219,6 +219,9 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     #[inline(never)]
     fn make_span(&mut self, size_hint: usize) -> Result<(), Error> {
         self.check_open()?;
+        if self.buffer.span_first(size_hint)? {
+            return Ok(());
+        }
         self.odd.set(Odd::SHAPE);
         let result = self.buffer.make_span(size_hint);
         self.note_shape();
@@ -252,7 +255,17 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     #[cold]
     #[inline(never)]
     fn append_slow(&mut self, data: &[u8]) -> Result<(), Error> {
-        self.check_open()?;
+        if self.odd.has(Odd::ENDED) {
+            return self.check_open();
+        }
+        if self.buffer.append_first(data)? {
+            return Ok(());
+        }
+        self.append_more(data)
+    }
+
+    #[inline(never)]
+    fn append_more(&mut self, data: &[u8]) -> Result<(), Error> {
         self.odd.set(Odd::SHAPE);
         let result = self.buffer.append(data);
         self.note_shape();

@@ -46,6 +46,13 @@ pub trait PollWrite {
     /// What goes wrong in this stream.
     type Error;
 
+    /// How many calls one poll of the pipe makes at most, before it wakes its own task and returns `Pending`.
+    ///
+    /// A stream that is always ready would else hold its executor for as long as there is something to send: 64 calls of
+    /// 256 KiB are 16 MiB. The argument of a `write_and_flush` goes out in one poll all the same, for else its rest would have to be copied.
+    /// A stream that never pends says `None`, as its pipe must not either.
+    const CALLS_PER_POLL: Option<u32> = Some(64);
+
     /// Takes some of `buf`, which is not empty, and says how many bytes.
     ///
     /// # Errors

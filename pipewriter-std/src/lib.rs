@@ -8,11 +8,15 @@ mod error;
 mod handle;
 mod link;
 mod options;
+#[cfg(feature = "shared-pool")]
+mod shared_pool;
 mod state;
 mod writer;
 
 pub use pipewriter_core::{FlushResult, HeapPool, SegmentPool};
 
+#[cfg(feature = "shared-pool")]
+pub use crate::shared_pool::{SharedPool, SharedPoolStats};
 pub use crate::{
     error::Canceled,
     handle::{Closed, PipeHandle},

@@ -3,6 +3,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod conformance;
 pub mod exec;
 #[allow(unsafe_code, reason = "an allocator cannot be written without it")]
 pub mod ledger;

@@ -180,6 +180,7 @@ struct State {
     waker: Option<Waker>,
     accepted: Vec<u8>,
     log: Vec<Entry>,
+    addresses: Vec<usize>,
     put_off: Option<Offer>,
     close: Close,
     violations: Vec<String>,
@@ -228,6 +229,7 @@ impl ScriptHandle {
             waker: None,
             accepted: Vec::new(),
             log: Vec::new(),
+            addresses: Vec::new(),
             put_off: None,
             close: Close::NotYet,
             violations: Vec::new(),
@@ -337,6 +339,12 @@ impl ScriptHandle {
         self.checked().log.iter().map(|entry| entry.call.clone()).collect()
     }
 
+    /// Where the chunks of the last write began, to tell whether bytes were copied on their way.
+    #[track_caller]
+    pub fn addresses(&self) -> Vec<usize> {
+        self.checked().addresses.clone()
+    }
+
     /// Empties the log; what was accepted stays.
     #[track_caller]
     pub fn clear_log(&self) {
@@ -367,10 +375,14 @@ impl ScriptHandle {
         self.checked().close == Close::Done
     }
 
-    /// How many steps no call has met yet.
-    pub fn steps_left(&self) -> usize {
-        let state = self.state();
-        state.writes.steps.len() + state.flushes.steps.len() + state.closes.steps.len()
+    /// How many steps for writes no call has met yet.
+    pub fn write_steps_left(&self) -> usize {
+        self.state().writes.steps.len()
+    }
+
+    /// How many steps for flushes no call has met yet.
+    pub fn flush_steps_left(&self) -> usize {
+        self.state().flushes.steps.len()
     }
 
     /// Checks that every step was met: a script that ended early tested less than it says.
@@ -469,8 +481,8 @@ impl Script {
             Answer::Failed(error) => Poll::Ready(Err(error)),
             Answer::Panics => panic!("the script says: panic"),
             Answer::Pending => {
-                if wakes && let Some(waker) = waker {
-                    waker.wake_by_ref();
+                if wakes {
+                    waker.into_iter().for_each(Waker::wake_by_ref);
                 }
                 Poll::Pending
             }
@@ -541,6 +553,7 @@ impl State {
         if !call.is_write() {
             return;
         }
+        self.addresses = offer.iter().map(|chunk| chunk.as_ptr().addr()).collect();
         let bytes = call.offered();
         if offer.is_empty() || offer.iter().any(|chunk| chunk.is_empty()) {
             self.violation(format!("nothing, or an empty chunk, offered: {call:?}"));
@@ -597,7 +610,7 @@ impl State {
             Step::Zero | Step::ClaimMore(_) if !call.is_write() => panic!("{step:?} is a step for writes only"),
             _ if !call.is_write() => return Answer::Done,
             Step::Zero => return Answer::Count(0),
-            Step::ClaimMore(n) => return Answer::Count(offered + n),
+            Step::ClaimMore(n) => return Answer::Count(offered.saturating_add(*n)),
             Step::TakeAll => offered,
             Step::Take(n) => offered.min(*n),
             Step::FirstChunk => offer.first().map_or(0, |chunk| chunk.len()),
@@ -729,7 +742,7 @@ mod tests {
         let inside = script.clone();
         script.on_write([Step::run(move || inside.on_flush([Step::Pend]), Step::Take(1))]);
         assert_eq!(stream.write(b"ab").unwrap(), 1);
-        assert_eq!(script.steps_left(), 1);
+        assert_eq!(script.flush_steps_left(), 1);
     }
 
     #[test]

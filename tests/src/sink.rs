@@ -1,4 +1,4 @@
-//! A stream that only counts: for tests that count allocations, which the script's log would spoil.
+//! A stream that only counts and allocates nothing: for tests that count allocations, which the script's log would spoil.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -6,30 +6,42 @@ use std::io::{self, IoSlice};
 
 use futures_io::AsyncWrite;
 
-/// Accepts everything, or so many bytes a call, and keeps nothing but counts.
+/// Accepts everything, or as much as its limits allow, and keeps nothing but counts.
 #[derive(Clone, Debug)]
 pub struct Sink {
     /// Bytes accepted.
-    pub bytes: u64,
+    pub bytes: usize,
     /// Write calls, plain and vectored.
-    pub writes: u64,
+    pub writes: usize,
     /// Flush calls.
-    pub flushes: u64,
+    pub flushes: usize,
     /// The most bytes accepted in a call.
     pub per_call: usize,
+    /// How many bytes are accepted before a write is put off, and its task never woken.
+    pub room: usize,
 }
 
 impl Sink {
     /// A stream that accepts all that is offered.
     pub fn new() -> Self {
-        Self { bytes: 0, writes: 0, flushes: 0, per_call: usize::MAX }
+        Self { bytes: 0, writes: 0, flushes: 0, per_call: usize::MAX, room: usize::MAX }
     }
 
-    fn take(&mut self, offered: usize) -> usize {
-        let taken = offered.min(self.per_call);
-        self.bytes += taken as u64;
+    /// The bytes accepted of so many offered; `None` where there is no room.
+    fn take(&mut self, offered: usize) -> Option<usize> {
         self.writes += 1;
-        taken
+        let taken = offered.min(self.per_call).min(self.room);
+        self.room -= taken;
+        self.bytes += taken;
+        (taken > 0).then_some(taken)
+    }
+
+    fn poll_take(&mut self, offered: usize) -> Poll<io::Result<usize>> {
+        self.take(offered).map_or(Poll::Pending, |taken| Poll::Ready(Ok(taken)))
+    }
+
+    fn take_now(&mut self, offered: usize) -> io::Result<usize> {
+        self.take(offered).ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 }
 
@@ -41,7 +53,7 @@ impl Default for Sink {
 
 impl AsyncWrite for Sink {
     fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(self.take(buf.len())))
+        self.poll_take(buf.len())
     }
 
     fn poll_write_vectored(
@@ -49,7 +61,7 @@ impl AsyncWrite for Sink {
         _: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(self.take(bufs.iter().map(|buf| buf.len()).sum())))
+        self.poll_take(bufs.iter().map(|buf| buf.len()).sum())
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -64,11 +76,11 @@ impl AsyncWrite for Sink {
 
 impl io::Write for Sink {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        Ok(self.take(buf.len()))
+        self.take_now(buf.len())
     }
 
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        Ok(self.take(bufs.iter().map(|buf| buf.len()).sum()))
+        self.take_now(bufs.iter().map(|buf| buf.len()).sum())
     }
 
     fn flush(&mut self) -> io::Result<()> {

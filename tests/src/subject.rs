@@ -304,7 +304,35 @@ impl<S: Stream, P: SegmentPool> Subject for blocking::PipeWriter<S, P> {
 
 /// Drives an async call; one that nobody wakes is dropped and counts as `WouldBlock`.
 fn run<T>(call: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    drive(call).unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::WouldBlock, "pending and nobody will wake")))
+    // An error without a text, since that allocates nothing.
+    drive(call).unwrap_or_else(|| Err(io::ErrorKind::WouldBlock.into()))
+}
+
+/// Something that a test does to a writer over the scripted stream, and its name.
+pub type Act<S> = (&'static str, fn(&mut S, &ScriptHandle));
+
+/// Where a span of this hint begins, and how long it is.
+///
+/// # Panics
+///
+/// If there is no such span.
+#[track_caller]
+pub fn place<S: Subject>(writer: &mut S, hint: usize) -> (usize, usize) {
+    let span = writer.span_mut(hint).expect("a span");
+    (span.as_ptr().addr(), span.len())
+}
+
+/// Expects an error of this kind.
+///
+/// # Panics
+///
+/// If there was another, or none.
+#[track_caller]
+pub fn assert_refused<T>(result: io::Result<T>, kind: io::ErrorKind) {
+    match result {
+        Ok(_) => panic!("expected {kind:?}, and it went well"),
+        Err(error) => assert_eq!(error.kind(), kind, "{error}"),
+    }
 }
 
 /// Makes each listed function, generic over [`Kind`](crate::subject::Kind), a test over either writer:
