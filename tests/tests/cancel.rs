@@ -44,8 +44,11 @@ pipewriter_tests::both!(
     the_plain_write_neither_sees_nor_uses_up_a_cancel,
 );
 
-/// The calls that a cancel ends, with nothing to send of their own.
-fn cancelable<W: Subject>() -> [(&'static str, fn(&mut W) -> io::Result<FlushResult>); 3] {
+/// A call that a cancel ends, and its name.
+type Cancelable<W> = (&'static str, fn(&mut W) -> io::Result<FlushResult>);
+
+/// All such calls, with nothing to send of their own.
+fn cancelable<W: Subject>() -> [Cancelable<W>; 3] {
     [("flush", |w| w.flush()), ("emit", |w| w.emit()), ("write_and_flush of nothing", |w| w.write_and_flush(b""))]
 }
 
