@@ -44,8 +44,11 @@ pipewriter_tests::both!(
     the_plain_write_neither_sees_nor_uses_up_a_cancel,
 );
 
-/// The calls that a cancel ends, with nothing to send of their own.
-fn cancelable<W: Subject>() -> [(&'static str, fn(&mut W) -> io::Result<FlushResult>); 3] {
+/// A call that a cancel ends, and its name.
+type Cancelable<W> = (&'static str, fn(&mut W) -> io::Result<FlushResult>);
+
+/// All such calls, with nothing to send of their own.
+fn cancelable<W: Subject>() -> [Cancelable<W>; 3] {
     [("flush", |w| w.flush()), ("emit", |w| w.emit()), ("write_and_flush of nothing", |w| w.write_and_flush(b""))]
 }
 
@@ -748,6 +751,35 @@ fn a_flush_canceled_while_pending_keeps_the_progress_it_made() {
     block_on(writer.flush()).unwrap();
     model.check(&script.accepted(), 0);
     log.assert_all_back();
+}
+
+/// A flush may give other tasks their turn while the stream takes all that it is offered.
+#[test]
+fn a_cancel_between_two_polls_of_a_long_flush_is_seen_by_the_second() {
+    let script = ScriptHandle::new();
+    script.default_write(Step::Take(1));
+    let mut writer = PipeWriter::new(script.stream());
+    let handle = writer.handle();
+    writer.append(&pattern(0, 1000)).unwrap();
+    let mut task = Task::new(writer.flush());
+    let first = task.poll();
+    let calls = script.calls().len();
+    handle.cancel_pending_flush();
+    match first {
+        Poll::Ready(result) => {
+            assert!(!result.unwrap().is_canceled());
+            drop(task);
+        }
+        Poll::Pending => {
+            assert!(task.wakes() > 0, "the stream has woken nobody, so the flush must");
+            assert_canceled(task.finish(0));
+            assert_eq!(script.calls().len(), calls);
+        }
+    }
+    while writer.unflushed_bytes() > 0 {
+        block_on(writer.flush()).unwrap();
+    }
+    assert_eq!(script.accepted(), pattern(0, 1000));
 }
 
 // ---- 5.4 ----
