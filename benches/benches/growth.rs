@@ -1,4 +1,5 @@
 //! How the cost of a byte, a segment and a call grows with their number: the throughput is to stay the same.
+#![expect(missing_docs, reason = "criterion makes public items without")]
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! The four workloads of the benchmark that came with .NET's `StreamPipeWriter`, for every contender.
+#![expect(missing_docs, reason = "criterion makes public items without")]
 
 mod common;
 

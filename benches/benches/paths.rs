@@ -1,4 +1,5 @@
 //! The ways through a writer: append, span, many appends and one flush, for every contender.
+#![expect(missing_docs, reason = "criterion makes public items without")]
 
 mod common;
 

@@ -48,7 +48,7 @@ pub struct Growth {
 }
 
 /// All of them.
-pub const GROWTHS: [Growth; 7] = [
+pub static GROWTHS: [Growth; 7] = [
     Growth { name: "bytes per flush", axis: Axis::Bytes, per: "byte", most: 64 << 20, flat_from: 64 << 10 },
     Growth {
         name: "bytes per flush, all kept",

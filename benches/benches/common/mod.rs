@@ -6,7 +6,7 @@ use criterion::{Criterion, Throughput};
 use pipewriter_benches::{contender::contenders, workload::workload};
 
 /// Measures the workloads of those names with everyone who has them. Each sample checks how many bytes have arrived.
-pub fn measure(criterion: &mut Criterion, names: &[&str]) {
+pub(crate) fn measure(criterion: &mut Criterion, names: &[&str]) {
     for name in names {
         let workload = workload(name);
         let mut group = criterion.benchmark_group(workload.name);
