@@ -86,7 +86,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         if !matches!(&result, Poll::Ready(Ok(n)) if *n == offered) {
             return Err(Started(Step::Wrote(Outcome::Wrote { offered, chunks: 1, result })));
         }
-        self.odd.set(Odd::FLUSH_DUE);
+        self.odd.assign(Odd::FLUSH_DUE);
         self.buffer.accept_plain();
         self.flush_stream(cx, stream)
     }
@@ -140,7 +140,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         if !matches!(&result, Poll::Ready(Ok(n)) if *n == offered) {
             return Err(Started(Step::Wrote(Outcome::Wrote { offered, chunks: 1, result })));
         }
-        self.odd.set(Odd::FLUSH_DUE);
+        self.odd.assign(Odd::FLUSH_DUE);
         self.buffer.release_empty_tail();
         self.flush_stream(cx, stream)
     }
@@ -166,7 +166,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         }
     }
 
-    /// The flush of the stream after a write that left nothing behind.
+    /// The flush of the stream after a write that left nothing behind; `odd` has no bit set but `FLUSH_DUE`.
     #[inline]
     fn flush_stream<W: PollWrite>(
         &mut self,
@@ -181,7 +181,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         if !matches!(&result, Poll::Ready(Ok(()))) {
             return Err(Started(Step::Flushed(Outcome::Flushed(result))));
         }
-        self.odd.clear(Odd::FLUSH_DUE);
+        self.odd.assign(0);
         Ok(FlushResult::FLUSHED)
     }
 
