@@ -87,7 +87,7 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
     /// Called whenever `tail`, `start` or `sealed_bytes` has changed.
     fn set_limits(&mut self) {
         let len = self.tail.as_ref().map_or(0, |tail| tail.as_ref().len());
-        let until = |bytes: usize| len.min(self.start.saturating_add(bytes.saturating_sub(self.sealed_bytes)));
+        let until = |bytes: usize| bytes.saturating_sub(self.sealed_bytes).saturating_add(self.start).min(len);
         (self.limit, self.write_limit) = (until(self.max_buffered), until(self.high_water_mark));
     }
 
@@ -171,6 +171,43 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
             }
         }
         false
+    }
+
+    /// Takes the first segment of a batch. There is no tail.
+    ///
+    /// A writer whose pool lets it hold nothing comes by here with every batch.
+    #[inline]
+    fn first_tail(&mut self, min_len: usize) -> Result<(), Error> {
+        let Some(segment) = self.pool.take(min_len) else { return Err(Error::OutOfMemory) };
+        let len = segment.as_ref().len();
+        if len < min_len {
+            self.pool.give(segment);
+            return Err(Error::OutOfMemory);
+        }
+        self.tail = Some(segment);
+        self.limit = len.min(self.max_buffered.saturating_sub(self.sealed_bytes));
+        self.write_limit = len.min(self.high_water_mark.saturating_sub(self.sealed_bytes));
+        Ok(())
+    }
+
+    /// Commits a copy of `data` if there is no tail and it fits into the first one, and says whether it did.
+    #[inline]
+    pub(crate) fn append_first(&mut self, data: &[u8]) -> Result<bool, Error> {
+        if self.tail.is_some() || data.is_empty() {
+            return Ok(false);
+        }
+        self.first_tail(self.segment_size)?;
+        Ok(self.append_to_tail(data))
+    }
+
+    /// Sees to it that `has_span(hint)` if there is no tail, and says whether it did.
+    pub(crate) fn span_first(&mut self, hint: usize) -> Result<bool, Error> {
+        if self.tail.is_some() {
+            return Ok(false);
+        }
+        self.check(hint.max(1))?;
+        self.first_tail(hint.max(self.segment_size))?;
+        Ok(true)
     }
 
     /// Commits a copy of `data`, in as many segments as it takes: all of it or nothing.
@@ -296,9 +333,8 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
         self.start = 0;
         self.end = 0;
         self.end_span();
-        let tail = self.tail.take();
-        self.set_limits();
-        if let Some(tail) = tail {
+        (self.limit, self.write_limit) = (0, 0);
+        if let Some(tail) = self.tail.take() {
             self.pool.give(tail);
         }
     }
@@ -378,6 +414,9 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
     fn release_sealed(&mut self) {
         while self.sealed.get(0).is_some_and(|sealed| sealed.len() == 0) {
             if let Some(sealed) = self.sealed.pop_front() {
+                if self.sealed.is_empty() {
+                    self.sealed.shrink();
+                }
                 self.pool.give(sealed.segment);
             }
         }
@@ -385,9 +424,22 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
 
     // ---- the end ----
 
-    /// Drops all that is buffered and gives every segment back.
+    /// Drops all that is buffered and gives every segment back, also if the pool panics at one of them.
     pub(crate) fn discard(&mut self) {
+        /// Goes on where a panic cut it short.
+        struct Discard<'b, P: SegmentPool, Q: SegmentQueue<P::Segment>>(&'b mut Buffer<P, Q>);
+
+        impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Drop for Discard<'_, P, Q> {
+            fn drop(&mut self) {
+                self.0.give_all();
+            }
+        }
+
         self.sealed_bytes = 0;
+        Discard(self).0.give_all();
+    }
+
+    fn give_all(&mut self) {
         self.release_tail();
         while let Some(sealed) = self.sealed.pop_front() {
             self.pool.give(sealed.segment);

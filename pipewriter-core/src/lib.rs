@@ -9,6 +9,7 @@ extern crate alloc;
 mod buffer;
 mod drive;
 mod error;
+mod fixed;
 mod options;
 mod pipe;
 mod pool;
@@ -21,6 +22,7 @@ mod write;
 pub use crate::{
     drive::Started,
     error::Error,
+    fixed::{FixedQueue, SlicePool},
     options::Options,
     pipe::{Cause, Complete, Flush, Pipe},
     pool::SegmentPool,

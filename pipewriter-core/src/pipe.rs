@@ -219,6 +219,9 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     #[inline(never)]
     fn make_span(&mut self, size_hint: usize) -> Result<(), Error> {
         self.check_open()?;
+        if self.buffer.span_first(size_hint)? {
+            return Ok(());
+        }
         self.odd.set(Odd::SHAPE);
         let result = self.buffer.make_span(size_hint);
         self.note_shape();
@@ -252,7 +255,17 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     #[cold]
     #[inline(never)]
     fn append_slow(&mut self, data: &[u8]) -> Result<(), Error> {
-        self.check_open()?;
+        if self.odd.has(Odd::ENDED) {
+            return self.check_open();
+        }
+        if self.buffer.append_first(data)? {
+            return Ok(());
+        }
+        self.append_more(data)
+    }
+
+    #[inline(never)]
+    fn append_more(&mut self, data: &[u8]) -> Result<(), Error> {
         self.odd.set(Odd::SHAPE);
         let result = self.buffer.append(data);
         self.note_shape();
@@ -531,8 +544,11 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
 
     /// Ends the flush that is pending, or else the next one, as [`Signal::cancel_pending_flush`](crate::Signal::cancel_pending_flush) does.
     pub fn cancel_pending_flush(&self) {
-        self.odd.set_shared(Odd::CANCEL);
-        self.link.wake();
+        // One that waits already has woken the flush; a waker that cancels in turn must not go round and round.
+        if !self.odd.has(Odd::CANCEL) {
+            self.odd.set_shared(Odd::CANCEL);
+            self.link.wake();
+        }
     }
 
     /// Whether a cancel waits to be seen.

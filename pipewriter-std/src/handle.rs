@@ -1,6 +1,6 @@
 use std::{
     collections::BTreeMap,
-    fmt, mem,
+    fmt,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
@@ -191,7 +191,7 @@ impl Wakers for TaskWakers {
         }
         let old = {
             let waker = waker.clone();
-            mem::replace(&mut *lock(&self.flush), Some(waker))
+            lock(&self.flush).replace(waker)
         };
         drop(old);
     }

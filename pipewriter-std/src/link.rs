@@ -21,7 +21,11 @@ pub(crate) struct WriterLink {
 
 impl WriterLink {
     pub(crate) fn handle(&self) -> PipeHandle {
-        let shared = self.shared.get_or_init(|| Arc::new(Shared::for_flush(self.waker.clone(), self.closed)));
+        let shared = self.shared.get().unwrap_or_else(|| {
+            // Cloned out here: a waker's code may come back for a handle, and must not find us making one.
+            let waker = self.waker.clone();
+            self.shared.get_or_init(|| Arc::new(Shared::for_flush(waker, self.closed)))
+        });
         PipeHandle::new(Arc::clone(shared))
     }
 }
@@ -66,6 +70,7 @@ impl Link for WriterLink {
 
     fn close(&mut self) {
         self.closed = true;
+        self.waker = None;
         if let Some(mut shared) = self.shared.get().map(|shared| shared.signal()) {
             shared.unregister();
             shared.close();

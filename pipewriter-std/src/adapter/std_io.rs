@@ -16,6 +16,8 @@ pub(crate) struct StdIo<'a, W> {
 impl<W: io::Write> PollWrite for StdIo<'_, W> {
     type Error = io::Error;
 
+    const MAY_YIELD: bool = false;
+
     #[inline]
     fn poll_write(&mut self, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(self.inner.write(buf))
