@@ -54,7 +54,7 @@ impl Case {
 }
 
 fn micro(build: &str, effort: Effort) -> Record {
-    let (rounds, enough) = if effort == Effort::Quick { (1, 0.0) } else { (15, 1.5e6) };
+    let (rounds, enough) = if effort == Effort::Quick { (1, 0.0) } else { (31, 5e5) };
     let mut cases = Vec::new();
     for workload in WORKLOADS {
         for contender in contenders().into_iter().filter(|contender| contender.has(workload.shape)) {
