@@ -414,6 +414,9 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
     fn release_sealed(&mut self) {
         while self.sealed.get(0).is_some_and(|sealed| sealed.len() == 0) {
             if let Some(sealed) = self.sealed.pop_front() {
+                if self.sealed.is_empty() {
+                    self.sealed.shrink();
+                }
                 self.pool.give(sealed.segment);
             }
         }
@@ -421,9 +424,22 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
 
     // ---- the end ----
 
-    /// Drops all that is buffered and gives every segment back.
+    /// Drops all that is buffered and gives every segment back, also if the pool panics at one of them.
     pub(crate) fn discard(&mut self) {
+        /// Goes on where a panic cut it short.
+        struct Discard<'b, P: SegmentPool, Q: SegmentQueue<P::Segment>>(&'b mut Buffer<P, Q>);
+
+        impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Drop for Discard<'_, P, Q> {
+            fn drop(&mut self) {
+                self.0.give_all();
+            }
+        }
+
         self.sealed_bytes = 0;
+        Discard(self).0.give_all();
+    }
+
+    fn give_all(&mut self) {
         self.release_tail();
         while let Some(sealed) = self.sealed.pop_front() {
             self.pool.give(sealed.segment);

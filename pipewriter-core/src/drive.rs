@@ -50,6 +50,9 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     /// An argument of `write_and_flush` up to this size is copied behind buffered bytes, if there is room: one plain
     /// write of both was faster than a vectored one of two chunks up to about here.
     const COPY_BEHIND: usize = 16 * 1024;
+    /// A poll lets others have a turn after so many bytes, about a millisecond, or so many calls that took less.
+    const YIELD_BYTES: usize = 4 * 1024 * 1024;
+    const YIELD_CALLS: u32 = 1 << 18;
     /// Chunks that a vectored write offers at least.
     const MIN_WINDOW: u16 = 16;
 
@@ -235,19 +238,32 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         poll
     }
 
-    /// Buffers the rest of an argument, in one piece. If that can not be had the pipe is aborted, for the stream ends inside the argument.
+    /// Buffers the rest of an argument, in one piece. If that can not be had the pipe is aborted, for the stream ends inside
+    /// the argument; so it is if the pool panics instead.
     fn keep(&mut self, rest: &[u8]) -> bool {
+        /// Aborts the pipe unless it is forgotten.
+        struct Lost<'a, P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>>(&'a mut Pipe<P, L, Q>);
+
+        impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Drop for Lost<'_, P, L, Q> {
+            #[cold]
+            fn drop(&mut self) {
+                self.0.abort(Cause::OutOfMemory);
+            }
+        }
+
         if rest.is_empty() {
             return true;
         }
         self.odd.set(Odd::SHAPE);
-        let kept = self.buffer.append_whole(rest).is_ok();
-        self.note_shape();
-        if !kept {
-            self.abort(Cause::OutOfMemory);
-            self.buffer.finish();
+        let lost = Lost(self);
+        if lost.0.buffer.append_whole(rest).is_ok() {
+            mem::forget(lost);
+            self.note_shape();
+            return true;
         }
-        kept
+        drop(lost);
+        self.buffer.finish();
+        false
     }
 
     /// Calls the stream until `goal` is reached, it stalls or fails, or a cancel ends it.
@@ -265,7 +281,10 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     ) -> Poll<Result<FlushResult, W::Error>> {
         self.buffer.end_span();
         self.odd.set(Odd::SHAPE);
-        self.buffer.release_accepted();
+        if first.is_none() {
+            // Else what was accepted is to be counted before the pool is called.
+            self.buffer.release_accepted();
+        }
         let poll = self.turns(cx, stream, extra, goal, first);
         self.note_shape();
         if poll.is_ready() && self.odd.has(Odd::REGISTERED) {
@@ -284,10 +303,13 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         first: Option<Outcome<W::Error>>,
     ) -> Poll<Result<FlushResult, W::Error>> {
         let cancelable = matches!(goal, Goal::Flush | Goal::Emit);
-        let mut calls = u32::from(first.is_some());
+        let (mut calls, mut bytes) = (0_u32, 0_usize);
         let mut outcome = first;
         loop {
             if let Some(outcome) = outcome {
+                if let Outcome::Wrote { result: Poll::Ready(Ok(n)), .. } = &outcome {
+                    bytes = bytes.saturating_add(*n);
+                }
                 match self.settle(stream, extra, outcome) {
                     ControlFlow::Continue(()) => {}
                     ControlFlow::Break(Poll::Ready(error)) => return Poll::Ready(Err(error)),
@@ -297,27 +319,32 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
                         }
                     }
                 }
+                // Before a cancel is looked at: one that came during the last call meets the next flush.
+                if self.is_at(goal, extra) {
+                    break;
+                }
             }
             if cancelable && self.is_cancel_requested() {
                 self.odd.clear(Odd::CANCEL);
                 self.link.clear_cancel();
                 return Poll::Ready(Ok(FlushResult::CANCELED));
             }
-            if extra.is_empty() && W::CALLS_PER_POLL.is_some_and(|most| calls >= most) && self.is_short_of(extra, goal)
-            {
-                // Others want their turn too. A cancel that comes now is seen at the next poll.
+            if self.is_at(goal, extra) {
+                break;
+            }
+            let turn_over = bytes >= Self::YIELD_BYTES || calls >= Self::YIELD_CALLS;
+            if W::MAY_YIELD && turn_over && extra.is_empty() {
+                // A cancel that comes now is seen at the next poll.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
             calls = calls.saturating_add(1);
-            outcome = self.call(cx, stream, extra, goal);
-            if outcome.is_none() {
-                if matches!(goal, Goal::Flush | Goal::Complete) {
-                    self.odd.clear(Odd::SUSPECT);
-                }
-                return Poll::Ready(Ok(FlushResult::FLUSHED));
-            }
+            outcome = Some(self.call(cx, stream, extra));
         }
+        if matches!(goal, Goal::Flush | Goal::Complete) {
+            self.odd.clear(Odd::SUSPECT);
+        }
+        Poll::Ready(Ok(FlushResult::FLUSHED))
     }
 
     /// Has the task woken at the next cancel; ready if there is one already.
@@ -330,37 +357,26 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         if self.is_cancel_requested() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Whether `goal` needs another call.
-    fn is_short_of(&self, extra: &[u8], goal: Goal) -> bool {
+    /// Whether `goal` is reached.
+    fn is_at(&self, goal: Goal, extra: &[u8]) -> bool {
         let flushes = matches!(goal, Goal::Flush | Goal::Complete);
-        self.buffer.buffered() > 0 || !extra.is_empty() || (flushes && self.odd.has(Odd::FLUSH_DUE))
+        self.buffer.buffered() == 0 && extra.is_empty() && !(flushes && self.odd.has(Odd::FLUSH_DUE))
     }
 
-    /// Makes the next call that `goal` needs; `None` when it is reached.
-    fn call<W: PollWrite>(
-        &mut self,
-        cx: &mut Context<'_>,
-        stream: &mut W,
-        extra: &[u8],
-        goal: Goal,
-    ) -> Option<Outcome<W::Error>> {
+    /// Makes the next call: a write if there is anything to write, else the flush.
+    fn call<W: PollWrite>(&mut self, cx: &mut Context<'_>, stream: &mut W, extra: &[u8]) -> Outcome<W::Error> {
         let offer = self.buffer.offer(extra, usize::from(self.window), Self::MAX_OFFER);
         let mut chunks = self.buffer.chunks(extra, offer);
         match offer.chunks {
-            0 => {
-                if !self.is_short_of(extra, goal) {
-                    return None;
-                }
-                Some(Outcome::Flushed(Foreign::call(&mut self.odd, || stream.poll_flush(cx))))
-            }
+            0 => Outcome::Flushed(Foreign::call(&mut self.odd, || stream.poll_flush(cx))),
             1 => {
                 let chunk = chunks.next().unwrap_or(&[]);
                 let result = Foreign::call(&mut self.odd, || stream.poll_write(cx, chunk));
-                Some(Outcome::Wrote { offered: offer.bytes, chunks: 1, result })
+                Outcome::Wrote { offered: offer.bytes, chunks: 1, result }
             }
             _ => {
                 let result = Foreign::call(&mut self.odd, || stream.poll_write_vectored(cx, chunks));
-                Some(Outcome::Wrote { offered: offer.bytes, chunks: offer.chunks, result })
+                Outcome::Wrote { offered: offer.bytes, chunks: offer.chunks, result }
             }
         }
     }

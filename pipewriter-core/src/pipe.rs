@@ -544,8 +544,11 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
 
     /// Ends the flush that is pending, or else the next one, as [`Signal::cancel_pending_flush`](crate::Signal::cancel_pending_flush) does.
     pub fn cancel_pending_flush(&self) {
-        self.odd.set_shared(Odd::CANCEL);
-        self.link.wake();
+        // One that waits already has woken the flush; a waker that cancels in turn must not go round and round.
+        if !self.odd.has(Odd::CANCEL) {
+            self.odd.set_shared(Odd::CANCEL);
+            self.link.wake();
+        }
     }
 
     /// Whether a cancel waits to be seen.

@@ -55,13 +55,21 @@ pub trait SegmentQueue<S> {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Frees the memory of the queue itself, which is empty.
+    /// Frees what the queue itself has too much of. It is empty, and serves the next batch.
+    fn shrink(&mut self) {}
+    /// Frees all memory of the queue itself. It is empty, and not used again.
     fn release(&mut self) {}
 }
 
-/// The default queue: a ring on the heap that allocates when a batch first needs a second segment, and then no more.
+/// The default queue: a ring on the heap that allocates when a batch first needs a second segment.
+///
+/// After a batch of more than 64 segments it gives its memory back.
 #[cfg(feature = "alloc")]
 pub struct HeapQueue<S>(VecDeque<Sealed<S>>);
+
+/// Places that an idle queue keeps: more than a batch within the default pool's bound ever needs.
+#[cfg(feature = "alloc")]
+const KEPT_PLACES: usize = 64;
 
 #[cfg(feature = "alloc")]
 impl<S> SegmentQueue<S> for HeapQueue<S> {
@@ -89,6 +97,11 @@ impl<S> SegmentQueue<S> for HeapQueue<S> {
     #[inline]
     fn len(&self) -> usize {
         self.0.len()
+    }
+    fn shrink(&mut self) {
+        if self.0.capacity() > KEPT_PLACES {
+            self.release();
+        }
     }
     fn release(&mut self) {
         self.0 = VecDeque::new();

@@ -46,12 +46,12 @@ pub trait PollWrite {
     /// What goes wrong in this stream.
     type Error;
 
-    /// How many calls one poll of the pipe makes at most, before it wakes its own task and returns `Pending`.
+    /// Whether a poll may wake its own task and return `Pending` to let others have a turn.
     ///
-    /// A stream that is always ready would else hold its executor for as long as there is something to send: 64 calls of
-    /// 256 KiB are 16 MiB. The argument of a `write_and_flush` goes out in one poll all the same, for else its rest would have to be copied.
-    /// A stream that never pends says `None`, as its pipe must not either.
-    const CALLS_PER_POLL: Option<u32> = Some(64);
+    /// It does so after 4 MiB, or 262,144 calls that took less, for a stream that is always ready would else hold its executor for
+    /// as long as there is something to send. The argument of a `write_and_flush` goes out in one poll all the same: its rest would have to be copied.
+    /// A stream that never pends says `false`, as its pipe must not either.
+    const MAY_YIELD: bool = true;
 
     /// Takes some of `buf`, which is not empty, and says how many bytes.
     ///

@@ -365,6 +365,9 @@ impl<W: Write, P: SegmentPool> fmt::Debug for PipeWriter<W, P> {
     }
 }
 
+// No part of it is ever pinned.
+impl<W: Write + Unpin, P: SegmentPool> Unpin for PipeWriter<W, P> {}
+
 // A panic inside the stream or the pool leaves every counter right: after one the writer is as good as before.
 impl<W: Write + UnwindSafe, P: SegmentPool + UnwindSafe> UnwindSafe for PipeWriter<W, P> {}
 impl<W: Write + RefUnwindSafe, P: SegmentPool + RefUnwindSafe> RefUnwindSafe for PipeWriter<W, P> {}

@@ -23,3 +23,8 @@ pub use crate::{
     options::PipeWriterOptions,
     writer::{Abort, Complete, Emit, Flush, Pinned, PipeWriter, WriteAndFlush},
 };
+
+// The examples in the README of the project. Published crates do not contain it.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct ReadmeDoctests;

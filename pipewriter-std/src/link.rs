@@ -70,6 +70,7 @@ impl Link for WriterLink {
 
     fn close(&mut self) {
         self.closed = true;
+        self.waker = None;
         if let Some(mut shared) = self.shared.get().map(|shared| shared.signal()) {
             shared.unregister();
             shared.close();

@@ -1,5 +1,5 @@
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
@@ -71,6 +71,8 @@ const MAX_GROWTH: usize = 64 * 1024;
 const DEFAULT_BOUND: usize = 16 * 1024 * 1024;
 const CLASSES: usize = usize::BITS as usize;
 
+type Queue = ArrayQueue<Box<[u8]>>;
+
 static NEXT_ID: AtomicUsize = AtomicUsize::new(1);
 
 struct Inner {
@@ -86,7 +88,7 @@ struct Inner {
     bytes: AtomicUsize,
     allocated: AtomicUsize,
     /// The queue at `n` keeps segments of `1 << n` bytes.
-    queues: [OnceLock<ArrayQueue<Box<[u8]>>>; CLASSES],
+    queues: [OnceLock<Box<Queue>>; CLASSES],
     /// What each thread keeps, for the statistics.
     spares: Mutex<Vec<Arc<AtomicUsize>>>,
 }
@@ -149,7 +151,7 @@ impl SharedPool {
         let inner = &*self.inner;
         let (mut segments_kept, mut bytes_kept) = (0, 0);
         for (class, queue) in inner.queues.iter().enumerate() {
-            let count = queue.get().map_or(0, ArrayQueue::len);
+            let count = queue.get().map_or(0, |queue| queue.len());
             segments_kept += count;
             bytes_kept += count << class;
         }
@@ -219,7 +221,7 @@ impl Inner {
     #[cold]
     fn take(&self, min_len: usize) -> Option<Box<[u8]>> {
         let len = min_len.checked_next_power_of_two()?;
-        if let Some(segment) = self.queues[len.trailing_zeros() as usize].get().and_then(ArrayQueue::pop) {
+        if let Some(segment) = self.queues[len.trailing_zeros() as usize].get().and_then(|queue| queue.pop()) {
             self.release(len);
             return Some(segment);
         }
@@ -240,7 +242,7 @@ impl Inner {
             return self.free(segment);
         }
         let queue = self.queues[len.trailing_zeros() as usize]
-            .get_or_init(|| ArrayQueue::new((self.bound / len).clamp(1, MAX_KEPT_OF_A_SIZE)));
+            .get_or_init(|| Box::new(ArrayQueue::new((self.bound / len).clamp(1, MAX_KEPT_OF_A_SIZE))));
         if let Err(segment) = queue.push(segment) {
             self.release(len);
             self.free(segment);
@@ -266,8 +268,9 @@ struct Local {
     reserved: Cell<usize>,
     trims: Cell<usize>,
     spare: Cell<Option<Box<[u8]>>>,
-    /// The pool, and the length of `spare` where its statistics see it; only this thread writes that.
-    pool: RefCell<(Weak<Inner>, Option<Arc<AtomicUsize>>)>,
+    pool: RefCell<Weak<Inner>>,
+    /// The length of `spare` where the pool's statistics see it; only this thread writes it.
+    len: OnceCell<Arc<AtomicUsize>>,
 }
 
 impl Local {
@@ -277,7 +280,8 @@ impl Local {
             reserved: Cell::new(0),
             trims: Cell::new(0),
             spare: Cell::new(None),
-            pool: RefCell::new((Weak::new(), None)),
+            pool: RefCell::new(Weak::new()),
+            len: OnceCell::new(),
         }
     }
 
@@ -313,17 +317,15 @@ impl Local {
 
     #[inline]
     fn note(&self, len: usize) {
-        if let Ok(pool) = self.pool.try_borrow() {
-            if let Some(shared) = &pool.1 {
-                shared.store(len, Ordering::Relaxed);
-            }
+        if let Some(shared) = self.len.get() {
+            shared.store(len, Ordering::Relaxed);
         }
     }
 
     /// Sees to it that this thread may keep a segment of `len` bytes for `pool`, unless it is busy with another pool.
     #[cold]
     fn adopt(&self, pool: &Arc<Inner>, len: usize) -> bool {
-        let others = self.id.get() != pool.id && self.pool.borrow().0.strong_count() > 0;
+        let others = self.id.get() != pool.id && self.pool.borrow().strong_count() > 0;
         if others || len > MAX_GROWTH || !len.is_power_of_two() {
             return false;
         }
@@ -331,9 +333,8 @@ impl Local {
         if !pool.reserve(len) {
             return false;
         }
-        let shared = Arc::new(AtomicUsize::new(0));
-        pool.spares().push(Arc::clone(&shared));
-        *self.pool.borrow_mut() = (Arc::downgrade(pool), Some(shared));
+        pool.spares().push(Arc::clone(self.len.get_or_init(Arc::default)));
+        *self.pool.borrow_mut() = Arc::downgrade(pool);
         self.id.set(pool.id);
         self.reserved.set(len);
         self.trims.set(pool.trims.load(Ordering::Relaxed));
@@ -343,12 +344,13 @@ impl Local {
     /// Gives what this thread keeps back to its pool, if that is still there, and belongs to none.
     fn leave(&self) {
         self.id.set(0);
-        let (pool, shared) = self.pool.take();
+        let pool = self.pool.take();
         let spare = self.spare.take();
+        self.note(0);
         let Some(pool) = pool.upgrade() else { return };
         pool.release(self.reserved.take());
-        if let Some(shared) = shared {
-            pool.spares().retain(|other| !Arc::ptr_eq(other, &shared));
+        if let Some(shared) = self.len.get() {
+            pool.spares().retain(|other| !Arc::ptr_eq(other, shared));
         }
         if let Some(segment) = spare {
             if self.trims.get() == pool.trims.load(Ordering::Relaxed) { pool.give(segment) } else { pool.free(segment) }

@@ -18,6 +18,9 @@ use crate::subject::{Asynchronous, Blocking, Kind, Stream, Subject};
 const WRITE_FAILED: (io::ErrorKind, &str) = (io::ErrorKind::TimedOut, "the sink's write failed");
 const FLUSH_FAILED: (io::ErrorKind, &str) = (io::ErrorKind::PermissionDenied, "the sink's flush failed");
 
+/// How many writes it should take about to send what a trace sends; more would only take time.
+const MOST_CALLS: usize = 10_000;
+
 /// The recording.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -165,7 +168,7 @@ pub struct Taking {
 pub enum TakingStep {
     /// All of it.
     All,
-    /// So many bytes.
+    /// So many bytes, or somewhat more in a trace with very many.
     AtMost(usize),
     /// The first chunk.
     FirstChunk,
@@ -200,7 +203,7 @@ fn play<K: Player>(trace: &Trace, taking: Taking) -> Result<(), String> {
     let script = ScriptHandle::new();
     script.default_write(match taking.write {
         TakingStep::All => Scripted::TakeAll,
-        TakingStep::AtMost(n) => Scripted::Take(n),
+        TakingStep::AtMost(n) => Scripted::Take(n.max(trace.accepted() / MOST_CALLS)),
         TakingStep::FirstChunk => Scripted::FirstChunk,
         TakingStep::Part => Scripted::Part,
     });
@@ -241,7 +244,7 @@ impl Player for Asynchronous {
             Some(bytes) => Task::new(writer.write_and_flush(bytes)),
             None => Task::new(writer.flush()),
         };
-        if let Poll::Ready(result) = task.poll() {
+        if let Poll::Ready(result) = task.poll_until_stalled() {
             return Err(format!("expected it pending, not {result:?}"));
         }
         let seen = task.wakes();
@@ -263,6 +266,14 @@ impl Player for Blocking {
 }
 
 impl Trace {
+    /// How many bytes the sink has in the end.
+    fn accepted(&self) -> usize {
+        self.steps.iter().rev().find_map(|step| step.expect.sink.as_ref()).map_or(0, |sunk| match sunk {
+            Sunk::Hex { hex } => hex.len() / 2,
+            Sunk::Hash { len, .. } => *len,
+        })
+    }
+
     fn place(&self, number: usize, what: String) -> String {
         format!("{} ({}), step {number} {:?}: {what}", self.name, self.rules.join(" "), self.steps[number].op)
     }

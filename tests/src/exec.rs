@@ -71,6 +71,18 @@ impl<'a, T> Task<'a, T> {
         poll_with(&self.wakes.waker(), &mut self.future)
     }
 
+    /// Polls the future until it stays pending with nobody to wake it, or is ready: one that only lets others have a turn
+    /// is polled again at once.
+    pub fn poll_until_stalled(&mut self) -> Poll<T> {
+        loop {
+            let seen = self.wakes();
+            let poll = self.poll();
+            if poll.is_ready() || self.wakes() == seen {
+                return poll;
+            }
+        }
+    }
+
     /// How often the future was woken so far.
     pub fn wakes(&self) -> usize {
         self.wakes.count()
@@ -83,13 +95,10 @@ impl<'a, T> Task<'a, T> {
     /// If the task was not woken since the wakeup number `seen`, or if it stays pending with nobody to wake it.
     #[track_caller]
     pub fn finish(mut self, seen: usize) -> T {
-        let mut seen = seen;
-        loop {
-            assert!(self.wakes() > seen, "pending and nobody woke the task");
-            seen = self.wakes();
-            if let Poll::Ready(output) = self.poll() {
-                return output;
-            }
+        assert!(self.wakes() > seen, "pending and nobody woke the task");
+        match self.poll_until_stalled() {
+            Poll::Ready(output) => output,
+            Poll::Pending => panic!("pending again and nobody woke the task"),
         }
     }
 }

@@ -180,10 +180,21 @@ struct State {
     waker: Option<Waker>,
     accepted: Vec<u8>,
     log: Vec<Entry>,
+    counts: Counts,
     addresses: Vec<usize>,
     put_off: Option<Offer>,
     close: Close,
     violations: Vec<String>,
+}
+
+/// What the log has: counted, since a log of a call for each byte is long.
+#[derive(Debug, Default)]
+struct Counts {
+    writes: usize,
+    /// Those that came to an end.
+    flushes: usize,
+    /// Those that came to an end.
+    closes: usize,
 }
 
 /// The script for one kind of call.
@@ -229,6 +240,7 @@ impl ScriptHandle {
             waker: None,
             accepted: Vec::new(),
             log: Vec::new(),
+            counts: Counts::default(),
             addresses: Vec::new(),
             put_off: None,
             close: Close::NotYet,
@@ -348,25 +360,27 @@ impl ScriptHandle {
     /// Empties the log; what was accepted stays.
     #[track_caller]
     pub fn clear_log(&self) {
-        self.checked().log.clear();
+        let mut state = self.checked();
+        state.log.clear();
+        state.counts = Counts::default();
     }
 
     /// How many writes the log has, however they ended.
     #[track_caller]
     pub fn writes(&self) -> usize {
-        self.checked().log.iter().filter(|entry| entry.call.is_write()).count()
+        self.checked().counts.writes
     }
 
     /// How many flushes the log has that came to an end, well or with an error.
     #[track_caller]
     pub fn flushes(&self) -> usize {
-        self.checked().ended(&Call::Flush)
+        self.checked().counts.flushes
     }
 
     /// How many closes the log has that came to an end, well or with an error.
     #[track_caller]
     pub fn closes(&self) -> usize {
-        self.checked().ended(&Call::Close)
+        self.checked().counts.closes
     }
 
     /// Whether a close has gone well.
@@ -634,12 +648,13 @@ impl State {
             let first_chunk = offer.first().map_or(0, |chunk| chunk.len());
             self.put_off = Some(Offer { bytes: offer.concat(), first_chunk });
         }
+        let ended = usize::from(outcome != Outcome::Pending);
+        match call {
+            Call::Write { .. } | Call::Vectored { .. } => self.counts.writes += 1,
+            Call::Flush => self.counts.flushes += ended,
+            Call::Close => self.counts.closes += ended,
+        }
         self.log.push(Entry { call, outcome });
-    }
-
-    fn ended(&self, call: &Call) -> usize {
-        let ended = |entry: &&Entry| entry.call == *call && entry.outcome != Outcome::Pending;
-        self.log.iter().filter(ended).count()
     }
 }
 

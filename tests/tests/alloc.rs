@@ -8,7 +8,7 @@ use std::rc::Rc;
 use pipewriter_std::{HeapPool, PipeWriterOptions, SegmentPool};
 use pipewriter_tests::both;
 use pipewriter_tests::ledger::{Ledger, measure, refusing_from, refusing_nth};
-use pipewriter_tests::model::{Random, fill_pattern, pattern};
+use pipewriter_tests::model::{Random, pattern};
 use pipewriter_tests::script::ScriptHandle;
 use pipewriter_tests::sink::Sink;
 use pipewriter_tests::subject::{Kind, Subject};
@@ -87,8 +87,9 @@ fn a_large_write_allocates_nothing<K: Kind>() {
 
 fn a_large_span_and_its_flush_allocate_nothing<K: Kind>() {
     let mut writer = writer::<K>();
+    let bytes = pattern(0, 50_000);
     expect_none_once_warm(|| {
-        fill_pattern(&mut writer.span_mut(50_000).unwrap()[..50_000], 0);
+        writer.span_mut(50_000).unwrap()[..50_000].copy_from_slice(&bytes);
         writer.advance(50_000).unwrap();
         writer.flush_well();
     });

@@ -16,7 +16,7 @@ pub(crate) struct StdIo<'a, W> {
 impl<W: io::Write> PollWrite for StdIo<'_, W> {
     type Error = io::Error;
 
-    const CALLS_PER_POLL: Option<u32> = None;
+    const MAY_YIELD: bool = false;
 
     #[inline]
     fn poll_write(&mut self, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {

@@ -1,0 +1,260 @@
+//! The pool that many writers share: an idle writer holds nothing, the bound holds, and no segment is handed out twice.
+
+use std::io;
+use std::sync::Barrier;
+use std::sync::mpsc;
+use std::thread;
+
+use pipewriter_std::blocking::PipeWriter;
+use pipewriter_std::{PipeWriterOptions, SegmentPool, SharedPool};
+use pipewriter_tests::ledger::{Ledger, measure};
+use pipewriter_tests::model::{Random, pattern};
+
+#[global_allocator]
+static LEDGER: Ledger = Ledger;
+
+fn writer(pool: &SharedPool) -> PipeWriter<io::Sink, SharedPool> {
+    PipeWriter::with_options(io::sink(), PipeWriterOptions::new().pool(pool.clone()))
+}
+
+#[test]
+fn an_idle_writer_holds_no_segment_and_no_heap() {
+    let pool = SharedPool::new();
+    let bytes = pattern(0, 1024);
+    let mut writers: Vec<_> = (0..1000).map(|_| writer(&pool)).collect();
+    for writer in &mut writers {
+        writer.append(&bytes).unwrap();
+        writer.flush().unwrap();
+    }
+    let stats = pool.stats();
+    assert_eq!((stats.segments_out, stats.segments_allocated, stats.segments_kept), (0, 1, 1));
+    let mut once_more = writer(&pool);
+    let ((), usage) = measure(|| {
+        once_more.append(&bytes).unwrap();
+        once_more.flush().unwrap();
+    });
+    assert_eq!((usage.allocations, usage.kept), (0, 0));
+}
+
+#[test]
+fn the_segment_of_an_unused_span_comes_back_with_a_flush_of_nothing() {
+    let pool = SharedPool::new();
+    let mut writer = writer(&pool);
+    writer.span_mut(10).unwrap();
+    assert_eq!(pool.stats().segments_out, 1);
+    writer.flush().unwrap();
+    assert_eq!(pool.stats().segments_out, 0);
+}
+
+#[test]
+fn the_steady_state_allocates_nothing_for_small_and_large_batches_alike() {
+    let pool = SharedPool::new();
+    let large = pattern(0, 50_000);
+    let mut writer = writer(&pool);
+    let mut batch = || {
+        writer.append(&large[..11]).unwrap();
+        writer.flush().unwrap();
+        writer.write_and_flush(&large).unwrap();
+        writer.span_mut(50_000).unwrap()[..50_000].copy_from_slice(&large);
+        writer.advance(50_000).unwrap();
+        writer.flush().unwrap();
+        for _ in 0..20 {
+            writer.append(&large).unwrap();
+        }
+        writer.flush().unwrap();
+    };
+    (0..5).for_each(|_| batch());
+    let ((), usage) = measure(|| (0..10).for_each(|_| batch()));
+    assert_eq!(usage.allocations, 0);
+    assert_eq!(pool.stats().segments_out, 0);
+}
+
+#[test]
+fn no_more_than_the_bound_is_kept_and_the_rest_is_freed() {
+    for bound in [0, 1, 4096, 10_000, 1 << 20] {
+        let pool = SharedPool::with_bound(bound);
+        let mut writers: Vec<_> = (0..100).map(|_| writer(&pool)).collect();
+        for round in 0..3 {
+            for writer in &mut writers {
+                writer.append(&pattern(round, 20_000)).unwrap();
+            }
+            assert!(pool.stats().segments_out >= 100);
+            assert!(pool.stats().bytes_out >= 2_000_000);
+            for writer in &mut writers {
+                writer.flush().unwrap();
+            }
+            let stats = pool.stats();
+            assert_eq!((stats.segments_out, stats.bytes_out), (0, 0), "{stats:?}");
+            assert!(stats.bytes_kept <= bound, "{stats:?} over {bound}");
+        }
+    }
+}
+
+#[test]
+fn trim_frees_what_is_kept() {
+    let pool = SharedPool::new();
+    let mut writers: Vec<_> = (0..10).map(|_| writer(&pool)).collect();
+    writers.iter_mut().for_each(|writer| writer.append(&[1; 5000]).unwrap());
+    writers.iter_mut().for_each(|writer| assert!(!writer.flush().unwrap().is_canceled()));
+    assert!(pool.stats().bytes_kept > 0);
+    pool.trim();
+    let stats = pool.stats();
+    assert_eq!((stats.segments_kept, stats.bytes_kept, stats.segments_out, stats.bytes_out), (0, 0, 0, 0));
+    writers[0].append(&[1; 5000]).unwrap();
+    writers[0].flush().unwrap();
+    assert!(pool.stats().segments_kept > 0, "it goes on keeping");
+}
+
+#[test]
+fn a_trim_reaches_what_another_thread_keeps_at_its_next_turn() {
+    let pool = SharedPool::new();
+    let (go, turns) = mpsc::channel::<()>();
+    let (done, ends) = mpsc::channel::<()>();
+    let other = pool.clone();
+    let thread = thread::spawn(move || {
+        let mut writer = writer(&other);
+        for () in turns {
+            writer.append(b"a").unwrap();
+            writer.flush().unwrap();
+            done.send(()).unwrap();
+        }
+    });
+    go.send(()).unwrap();
+    ends.recv().unwrap();
+    pool.trim();
+    assert!(pool.stats().segments_kept <= 1);
+    go.send(()).unwrap();
+    ends.recv().unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.segments_out, stats.segments_kept), (0, 1));
+    drop(go);
+    thread.join().unwrap();
+    assert_eq!(pool.stats().segments_out, 0);
+}
+
+#[test]
+fn what_a_thread_keeps_comes_back_when_it_ends() {
+    let pool = SharedPool::new();
+    thread::scope(|scope| {
+        scope.spawn(|| writer(&pool).write_all_and_flush());
+    });
+    let stats = pool.stats();
+    assert_eq!((stats.segments_out, stats.segments_kept, stats.segments_allocated), (0, 1, 1));
+    writer(&pool).write_all_and_flush();
+    assert_eq!(pool.stats().segments_allocated, 1, "taken again by another thread");
+}
+
+trait Once {
+    fn write_all_and_flush(self);
+}
+
+impl Once for PipeWriter<io::Sink, SharedPool> {
+    fn write_all_and_flush(mut self) {
+        self.append(b"hello").unwrap();
+        self.flush().unwrap();
+    }
+}
+
+#[test]
+fn two_pools_on_one_thread_keep_their_segments_apart() {
+    let (one, two) = (SharedPool::new(), SharedPool::new());
+    for _ in 0..10 {
+        writer(&one).write_all_and_flush();
+        writer(&two).write_all_and_flush();
+    }
+    for pool in [&one, &two] {
+        let stats = pool.stats();
+        assert_eq!((stats.segments_out, stats.segments_kept, stats.segments_allocated), (0, 1, 1));
+    }
+}
+
+#[test]
+fn a_pool_that_clears_shows_no_writer_what_another_one_sent() {
+    for (pool, seen) in [(SharedPool::clearing(1 << 20), 0), (SharedPool::new(), 0xAA)] {
+        let mut first = writer(&pool);
+        first.append(&[0xAA; 3000]).unwrap();
+        first.flush().unwrap();
+        let mut second = writer(&pool);
+        assert_eq!(second.span_mut(3000).unwrap()[..3000], [seen; 3000]);
+    }
+}
+
+#[test]
+fn a_segment_of_another_length_does_no_harm() {
+    let mut pool = SharedPool::new();
+    for len in [0, 1, 3, 4096, 5000] {
+        let _ = pool.take(4096).unwrap();
+        pool.give(vec![0; len].into_boxed_slice());
+        assert!(pool.take(4096).unwrap().len() >= 4096);
+    }
+    assert!(pool.take(usize::MAX).is_none());
+}
+
+/// Each thread fills what it takes with its own mark and looks for it before it gives it back.
+#[test]
+fn no_segment_is_handed_out_twice_among_threads() {
+    const THREADS: usize = 4;
+    let pool = SharedPool::with_bound(256 * 1024);
+    let barrier = Barrier::new(THREADS);
+    let (hand_on, handed) = mpsc::channel::<Box<[u8]>>();
+    thread::scope(|scope| {
+        for mark in 0..THREADS {
+            let (mut pool, barrier, hand_on) = (pool.clone(), &barrier, hand_on.clone());
+            scope.spawn(move || {
+                let mut random = Random::new(mark as u64);
+                let mut held: Vec<Box<[u8]>> = Vec::new();
+                barrier.wait();
+                for _ in 0..20_000 {
+                    if held.len() < 8 && random.one_in(2) {
+                        let mut segment = pool.take(1 << random.between(4, 12)).unwrap();
+                        segment.fill(mark as u8);
+                        held.push(segment);
+                    } else if let Some(segment) = held.pop() {
+                        assert!(segment.iter().all(|byte| *byte == mark as u8));
+                        if random.one_in(8) { hand_on.send(segment).unwrap() } else { pool.give(segment) }
+                    }
+                }
+                held.into_iter().for_each(|segment| pool.give(segment));
+            });
+        }
+        drop(hand_on);
+        let mut pool = pool.clone();
+        handed.into_iter().for_each(|segment| pool.give(segment));
+    });
+    let stats = pool.stats();
+    assert_eq!((stats.segments_out, stats.bytes_out), (0, 0));
+    assert!(stats.bytes_kept <= 256 * 1024);
+}
+
+#[test]
+fn dropping_the_pool_frees_everything() {
+    thread::spawn(|| {
+        let ((), usage) = measure(|| {
+            let pool = SharedPool::new();
+            writer(&pool).write_all_and_flush();
+            pool.trim();
+        });
+        // What stays is the thread's own mark of 24 bytes.
+        assert!(usage.kept <= 24, "{}", usage.kept);
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn a_writer_over_it_sends_every_byte_in_order() {
+    let pool = SharedPool::with_bound(100_000);
+    let mut writer = PipeWriter::with_options(Vec::new(), PipeWriterOptions::new().pool(pool));
+    let mut random = Random::new(7);
+    let mut expected = Vec::new();
+    for _ in 0..2000 {
+        let bytes = pattern(expected.len(), random.below(9000));
+        writer.append(&bytes).unwrap();
+        expected.extend_from_slice(&bytes);
+        if random.one_in(5) {
+            writer.flush().unwrap();
+        }
+    }
+    writer.complete().unwrap();
+    assert!(*writer.get_ref() == expected);
+}
