@@ -776,6 +776,20 @@ fn dropping_the_blocking_writer_writes_nothing_after_a_panic_or_a_claim_of_too_m
 }
 
 #[test]
+fn dropping_the_blocking_writer_does_not_write_an_argument_at_which_the_stream_panicked() {
+    for step in [Step::Panic, Step::ClaimMore(1)] {
+        let script = ScriptHandle::new();
+        script.on_write([step.clone()]);
+        let mut writer = BlockingPipeWriter::new(script.stream());
+        let _ = caught(|| writer.write_and_flush(b"abc"));
+        script.clear_log();
+        assert_eq!(writer.unflushed_bytes(), 3);
+        drop(writer);
+        assert!(script.calls().is_empty(), "{step:?}");
+    }
+}
+
+#[test]
 fn dropping_the_blocking_writer_writes_nothing_after_a_panic_in_the_flush() {
     for (name, drive) in DRIVES {
         if matches!(name, "emit" | "plain write") {
