@@ -14,11 +14,13 @@ use pipewriter_benches::{
 };
 
 /// Those whose counts are of interest; the rest takes long under callgrind and says little.
-const COUNTED: [&str; 7] = [
+const COUNTED: [&str; 9] = [
     "pipewriter blocking",
     "pipewriter async",
     "pipewriter io::Write",
     "pipewriter AsyncWrite",
+    "pipewriter blocking, shared pool",
+    "pipewriter async, shared pool",
     "std BufWriter",
     "futures BufWriter",
     "tokio BufWriter",
