@@ -27,8 +27,12 @@ readme_command() {
     ' README.md
 }
 
-# Where a compiler other than the contributor's own comes from: rustup if it can get it, else Debian's archive.
-# `COMPILERS=debian` or `COMPILERS=rustup` leaves only one of them.
+# Where a compiler other than the contributor's own comes from: Debian's archive where there is one, else rustup, as in the
+# GitHub workflow. `COMPILERS=debian` or `COMPILERS=rustup` decides it by hand.
 may_use() {
-    [ "${COMPILERS:-$1}" = "$1" ]
+    local default=rustup
+    if [ -z "${GITHUB_ACTIONS:-}" ] && command -v apt-get >/dev/null && grep -qs '^ID=debian' /etc/os-release; then
+        default=debian
+    fi
+    [ "${COMPILERS:-$default}" = "$1" ]
 }

@@ -147,6 +147,12 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
         self.span = NO_SPAN;
     }
 
+    /// Ends the span and takes no more bytes, whatever becomes of the tail.
+    pub(crate) const fn shut(&mut self) {
+        self.end_span();
+        (self.limit, self.write_limit) = (0, 0);
+    }
+
     /// Commits a copy of `data` if it is not empty and the tail has room for it, and says whether it did.
     #[inline]
     pub(crate) fn append_to_tail(&mut self, data: &[u8]) -> bool {
@@ -196,6 +202,7 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
         if self.tail.is_some() || data.is_empty() {
             return Ok(false);
         }
+        self.check(data.len())?;
         self.first_tail(self.segment_size)?;
         Ok(self.append_to_tail(data))
     }
@@ -491,6 +498,9 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Drop for Append<'_, P, Q> {
             // No segment was sealed: the tail is the one of before, or the first ever, where both marks are 0.
             (buffer.start, buffer.end) = (start_before, end_before);
             buffer.set_limits();
+            if buffer.start == buffer.end {
+                buffer.release_empty_tail();
+            }
             return;
         }
         // The first one sealed is the tail of before. All that came after it holds nothing again. That much is settled before the

@@ -249,6 +249,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
             #[cold]
             fn drop(&mut self) {
                 self.0.abort(Cause::OutOfMemory);
+                self.0.buffer.finish();
             }
         }
 
@@ -263,7 +264,6 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
             return true;
         }
         drop(lost);
-        self.buffer.finish();
         false
     }
 
@@ -288,7 +288,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         }
         let poll = self.turns(cx, stream, extra, goal, first);
         self.note_shape();
-        if poll.is_ready() && self.odd.has(Odd::REGISTERED) {
+        if poll.is_ready() && matches!(goal, Goal::Flush | Goal::Emit) && self.odd.has(Odd::REGISTERED) {
             self.odd.clear(Odd::REGISTERED);
             self.link.unregister();
         }

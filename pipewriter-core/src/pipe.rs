@@ -501,7 +501,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         self.state = state;
         self.odd.set(Odd::ENDED);
         if state != State::Closing {
-            self.buffer.end_span();
+            self.buffer.shut();
             self.link.close();
         }
     }
