@@ -9,7 +9,7 @@ use std::{fmt, hint::black_box, io::Write};
 use bytes::BytesMut;
 use futures_util::{AsyncWriteExt as FuturesWrite, SinkExt};
 use linkedbytes::LinkedBytes;
-use pipewriter_std::{PipeWriter, blocking};
+use pipewriter_std::{PipeWriter, PipeWriterOptions, SharedPool, blocking};
 use tokio::io::AsyncWriteExt as TokioWrite;
 use tokio_util::codec::{Encoder, FramedWrite};
 
@@ -41,6 +41,8 @@ pub fn contenders() -> Vec<Box<dyn Contender>> {
         Box::new(OursAsync::new()),
         Box::new(OursWrite::new()),
         Box::new(OursAsyncWrite::new()),
+        Box::new(OursShared::new()),
+        Box::new(OursAsyncShared::new()),
         Box::new(Std::new()),
         Box::new(Futures::new()),
         Box::new(Tokio::new()),
@@ -252,6 +254,35 @@ contender! {
     OursAsyncWrite = "pipewriter AsyncWrite", future, PipeWriter<Sink>, PipeWriter::new(Sink::default()), |w, d|
     append: ok!(FuturesWrite::write_all(w, d).await),
     flush: ok!(FuturesWrite::flush(w).await), sink: w.get_ref()
+}
+
+/// The options of a writer over a shared pool.
+fn shared() -> PipeWriterOptions<SharedPool> {
+    PipeWriterOptions::new().pool(SharedPool::new())
+}
+
+contender! {
+    /// The blocking writer with a pool that others could share.
+    OursShared = "pipewriter blocking, shared pool", plain, blocking::PipeWriter<Sink, SharedPool>,
+    blocking::PipeWriter::with_options(Sink::default(), shared()), |w, d|
+    append: ok!(w.append(d)), flush: ok!(w.flush()), sink: w.get_ref(),
+    whole: ok!(w.write_and_flush(d)),
+    span: {
+        ok!(w.span_mut(d.len()))[..d.len()].copy_from_slice(d);
+        ok!(w.advance(d.len()));
+    }
+}
+
+contender! {
+    /// The async writer with a pool that others could share.
+    OursAsyncShared = "pipewriter async, shared pool", future, PipeWriter<Sink, SharedPool>,
+    PipeWriter::with_options(Sink::default(), shared()), |w, d|
+    append: ok!(w.append(d)), flush: ok!(w.flush().await), sink: w.get_ref(),
+    whole: ok!(w.write_and_flush(d).await),
+    span: {
+        ok!(w.span_mut(d.len()))[..d.len()].copy_from_slice(d);
+        ok!(w.advance(d.len()));
+    }
 }
 
 contender! {

@@ -2,7 +2,7 @@
 
 use std::{hint::black_box, io::Write};
 
-use pipewriter_std::{HeapPool, PipeWriter, PipeWriterOptions, blocking};
+use pipewriter_std::{HeapPool, PipeWriter, PipeWriterOptions, SharedPool, blocking};
 
 use crate::{Sink, ledger, now};
 
@@ -52,6 +52,9 @@ macro_rules! ours {
 /// What `count` idle writers of each kind hold. The [`Ledger`](ledger::Ledger) must be the program's allocator.
 #[must_use]
 pub fn idle(count: usize) -> Vec<Idle> {
+    let shared = SharedPool::new();
+    // What the pool allocates once, and keeps, is not the writers'.
+    let _ = ours!("", 1, SharedPool, PipeWriterOptions::new().pool(shared.clone()));
     vec![
         measure(
             "std BufWriter",
@@ -103,5 +106,6 @@ pub fn idle(count: usize) -> Vec<Idle> {
             HeapPool,
             PipeWriterOptions::new().pool(HeapPool::with_bound(0))
         ),
+        ours!("pipewriter, shared pool", count, SharedPool, PipeWriterOptions::new().pool(shared.clone())),
     ]
 }

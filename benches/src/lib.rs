@@ -12,6 +12,7 @@ pub mod ledger;
 pub mod sink;
 pub mod stats;
 pub mod streams;
+pub mod threads;
 pub mod workload;
 
 pub use crate::{contender::Contender, sink::Sink, workload::Workload};

@@ -58,12 +58,13 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
 
     /// The first half of [`poll_flush`](Self::poll_flush): all of it, where one chunk goes out whole and the stream flushes at once.
     ///
-    /// For adapters, which keep this half inline and call [`finish_flush`](Self::finish_flush) out of line.
+    /// For adapters, which keep this half inline (`always`: a flush that is called in several places is else a call with its
+    /// result in memory, and twice as slow) and call [`finish_flush`](Self::finish_flush) out of line.
     ///
     /// # Errors
     ///
     /// What [`finish_flush`](Self::finish_flush) has to go on with.
-    #[inline]
+    #[inline(always)]
     pub fn start_flush<W: PollWrite>(
         &mut self,
         cx: &mut Context<'_>,
@@ -86,7 +87,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         if !matches!(&result, Poll::Ready(Ok(n)) if *n == offered) {
             return Err(Started(Step::Wrote(Outcome::Wrote { offered, chunks: 1, result })));
         }
-        self.odd.set(Odd::FLUSH_DUE);
+        self.odd.assign(Odd::FLUSH_DUE);
         self.buffer.accept_plain();
         self.flush_stream(cx, stream)
     }
@@ -117,7 +118,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     /// # Errors
     ///
     /// What [`finish_write_and_flush`](Self::finish_write_and_flush) has to go on with, and without fail: only then is `data` kept.
-    #[inline]
+    #[inline(always)]
     pub fn start_write_and_flush<W: PollWrite>(
         &mut self,
         cx: &mut Context<'_>,
@@ -140,7 +141,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         if !matches!(&result, Poll::Ready(Ok(n)) if *n == offered) {
             return Err(Started(Step::Wrote(Outcome::Wrote { offered, chunks: 1, result })));
         }
-        self.odd.set(Odd::FLUSH_DUE);
+        self.odd.assign(Odd::FLUSH_DUE);
         self.buffer.release_empty_tail();
         self.flush_stream(cx, stream)
     }
@@ -166,8 +167,8 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         }
     }
 
-    /// The flush of the stream after a write that left nothing behind.
-    #[inline]
+    /// The flush of the stream after a write that left nothing behind; `odd` has no bit set but `FLUSH_DUE`.
+    #[inline(always)]
     fn flush_stream<W: PollWrite>(
         &mut self,
         cx: &mut Context<'_>,
@@ -181,7 +182,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         if !matches!(&result, Poll::Ready(Ok(()))) {
             return Err(Started(Step::Flushed(Outcome::Flushed(result))));
         }
-        self.odd.clear(Odd::FLUSH_DUE);
+        self.odd.assign(0);
         Ok(FlushResult::FLUSHED)
     }
 

@@ -64,14 +64,17 @@ impl fmt::Display for Error {
                 f,
                 "cannot advance by {asked}: {left} bytes of the span are left, ask span_mut for at least {asked}"
             ),
+            Self::QuotaExceeded { asked, max, .. } if asked > max => {
+                write!(f, "cannot take {asked} bytes at once: max_buffered is {max}, raise it or send them in parts")
+            }
             Self::QuotaExceeded { asked, buffered, max } => write!(
                 f,
-                "cannot buffer {asked} bytes more: {buffered} are unflushed and max_buffered is {max}, flush first or raise it"
+                "cannot take {asked} bytes more: {buffered} are unflushed and max_buffered is {max}, flush first"
             ),
             Self::TooLarge { asked } => {
                 write!(f, "cannot buffer {asked} bytes: no buffer can be so large, ask for less at a time")
             }
-            Self::OutOfMemory => f.write_str("no memory for another segment: nothing of this call was buffered"),
+            Self::OutOfMemory => f.write_str("no memory for another segment: flush to get some back, then try again"),
             Self::Completed => f.write_str("the writer was completed: it takes no more bytes"),
             Self::Aborted => f.write_str("the writer was aborted: it takes no more bytes"),
             Self::WriteZero => {

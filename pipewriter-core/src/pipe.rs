@@ -128,6 +128,12 @@ impl Odd {
     pub(crate) fn clear(&mut self, bit: u8) {
         self.0.store(self.bits() & !bit, Ordering::Relaxed);
     }
+    /// Sets all bits at once. On the fast paths, where they are known: a bit set and cleared with a load, an operation and a
+    /// store each makes every flush wait for the stores of the one before.
+    #[inline]
+    pub(crate) fn assign(&mut self, bits: u8) {
+        self.0.store(bits, Ordering::Relaxed);
+    }
     pub(crate) fn put(&mut self, bit: u8, on: bool) {
         if on { self.set(bit) } else { self.clear(bit) }
     }

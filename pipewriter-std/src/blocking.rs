@@ -162,7 +162,7 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
     /// it claims to have taken more than it was offered. What was not accepted stays buffered, and the next flush goes on
     /// at that byte. After [`abort_with`](Self::abort_with), an error of that kind and text.
     #[doc(alias = "FlushAsync")]
-    #[inline]
+    #[inline(always)]
     pub fn flush(&mut self) -> io::Result<FlushResult> {
         match drive!(self.start_flush()) {
             Ok(result) => Ok(result),
@@ -190,7 +190,7 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
     /// so the writer is aborted with that error.
     #[doc(alias = "WriteAsync")]
     #[doc(alias = "write_all")]
-    #[inline]
+    #[inline(always)]
     pub fn write_and_flush(&mut self, data: &[u8]) -> io::Result<FlushResult> {
         match drive!(self.start_write_and_flush(data)) {
             Ok(result) => Ok(result),
@@ -288,6 +288,19 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
         now(drive!(self.poll_write(buf)))
     }
 
+    #[cold]
+    #[inline(never)]
+    fn write_all_slow(&mut self, mut buf: &[u8]) -> io::Result<()> {
+        while !self.state.pipe.try_write(buf) && !buf.is_empty() {
+            match self.write_slow(buf) {
+                Ok(n) => buf = &buf[n..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     fn abort_for(&mut self, reason: Reason) -> io::Result<()> {
         let cause = self.state.set_reason(reason);
         now(drive!(self.poll_abort(cause)))
@@ -332,16 +345,9 @@ impl<W: Write, P: SegmentPool> Write for PipeWriter<W, P> {
         now(drive!(self.poll_write_vectored(bufs.iter().map(|buf| &**buf))))
     }
 
-    #[inline]
-    fn write_all(&mut self, mut buf: &[u8]) -> io::Result<()> {
-        while !self.state.pipe.try_write(buf) && !buf.is_empty() {
-            match self.write_slow(buf) {
-                Ok(n) => buf = &buf[n..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+    #[inline(always)]
+    fn write_all(&mut self, buf: &[u8]) -> io::Result<()> {
+        if self.state.pipe.try_write(buf) { Ok(()) } else { self.write_all_slow(buf) }
     }
 
     #[inline]

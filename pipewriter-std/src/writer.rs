@@ -396,7 +396,7 @@ impl<W: AsyncWrite, P: SegmentPool> PipeWriter<W, P> {
     /// # Errors
     ///
     /// As [`flush`](Self::flush).
-    #[inline]
+    #[inline(always)]
     pub fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<FlushResult>> {
         let mut this = self.project();
         let State { pipe, reason } = &mut this.state;
@@ -444,7 +444,7 @@ impl<W: AsyncWrite, P: SegmentPool> PipeWriter<W, P> {
         pipe.poll_abort(cx, &mut FuturesIo { inner: this.inner, reason }, cause)
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_write_and_flush(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<FlushResult>> {
         let mut this = self.project();
         let State { pipe, reason } = &mut this.state;
@@ -608,7 +608,7 @@ pub struct Flush<'a, W, P: SegmentPool = HeapPool> {
 impl<W: AsyncWrite + Unpin, P: SegmentPool> Future for Flush<'_, W, P> {
     type Output = io::Result<FlushResult>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut *self.writer).poll_flush(cx)
     }
@@ -625,7 +625,7 @@ pub struct WriteAndFlush<'a, W, P: SegmentPool = HeapPool> {
 impl<W: AsyncWrite + Unpin, P: SegmentPool> Future for WriteAndFlush<'_, W, P> {
     type Output = io::Result<FlushResult>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let data = self.data.take();
         let writer = Pin::new(&mut *self.writer);

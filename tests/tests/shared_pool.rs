@@ -135,9 +135,9 @@ fn a_trim_reaches_what_another_thread_keeps_at_its_next_turn() {
 #[test]
 fn what_a_thread_keeps_comes_back_when_it_ends() {
     let pool = SharedPool::new();
-    thread::scope(|scope| {
-        scope.spawn(|| writer(&pool).write_all_and_flush());
-    });
+    let other = pool.clone();
+    // Joined by its handle: a scope waits for the closure only, and not for what the thread does as it ends.
+    thread::spawn(move || writer(&other).write_all_and_flush()).join().unwrap();
     let stats = pool.stats();
     assert_eq!((stats.segments_out, stats.segments_kept, stats.segments_allocated), (0, 1, 1));
     writer(&pool).write_all_and_flush();

@@ -3,7 +3,11 @@
 use std::fmt::Write as _;
 
 use pipewriter_benches::{
-    contender::contenders, growth::GROWTHS, stats::Spread, streams::WRITERS, workload::WORKLOADS,
+    contender::contenders,
+    growth::{Axis, GROWTHS, Growth},
+    stats::Spread,
+    streams::WRITERS,
+    workload::WORKLOADS,
 };
 
 use crate::{ALIGNED, PLAIN, record::Record};
@@ -97,6 +101,15 @@ fn bounds(record: &Record) -> Vec<Bound> {
             counts: 0,
         });
     }
+    for (case, ours) in [("append", OURS), ("append", OURS_ASYNC), ("append on two threads", OURS)] {
+        let shared = format!("{ours}, shared pool");
+        bounds.push(Bound {
+            what: format!("{}: {shared} / own pool", case.replace("append", "append(11) + flush")),
+            found: micro(case, &shared, ours),
+            limit: Limit::AtMost(2.0),
+            counts: 0,
+        });
+    }
     dotnet(record, &mut bounds);
     streams(record, &mut bounds);
     let allocations = WORKLOADS.iter().flat_map(|workload| {
@@ -106,7 +119,7 @@ fn bounds(record: &Record) -> Vec<Bound> {
     });
     let worst = allocations.reduce(|one, other| if one.high >= other.high { one } else { other });
     bounds.push(Bound {
-        what: "allocations per operation, every workload, own pool".into(),
+        what: "allocations per operation, every workload, own and shared pool".into(),
         found: [worst, None],
         limit: Limit::AtMost(0.0),
         counts: 0,
@@ -187,16 +200,26 @@ fn streams(record: &Record, bounds: &mut Vec<Bound>) {
 }
 
 fn grown(record: &Record, bounds: &mut Vec<Bound>) {
-    for growth in GROWTHS {
+    let growth = |axis: Axis| GROWTHS.iter().find(|growth| growth.axis == axis);
+    let ratio = |growth: &Growth| {
         let metric = format!("ns per {}", growth.per);
         let (most, from) = (growth.most.to_string(), growth.flat_from.to_string());
-        let key = |size| ["growth", PLAIN, growth.name, size, &metric];
-        bounds.push(Bound {
-            what: format!("{}: time per {} at {most} / at {from}", growth.name, growth.per),
-            found: [record.ratio(key(&most), key(&from)), None],
-            limit: Limit::AtMost(if growth.name.ends_with("limit") { f64::INFINITY } else { 1.2 }),
-            counts: 0,
-        });
+        let key = |size| ["growth", PLAIN, growth.name, size, metric.as_str()];
+        record.ratio(key(&most), key(&from))
+    };
+    let limit = growth(Axis::BytesLimit).and_then(ratio);
+    for growth in GROWTHS.iter().filter(|growth| growth.axis != Axis::BytesLimit) {
+        let mut what = format!("{}: time per {} at {} / at {}", growth.name, growth.per, growth.most, growth.flat_from);
+        let mut found = ratio(growth);
+        // Of large memory a copy alone takes longer for each byte than of a cache: only what grows faster than that is ours.
+        if let (Axis::Bytes | Axis::BytesKept, Some(limit)) = (growth.axis, limit) {
+            let _ = write!(what, ", against the same of a bare copy ({:.2})", limit.median);
+            found = found.map(|Spread { median, low, high }| {
+                let [median, low, high] = [median, low, high].map(|value| value / limit.median);
+                Spread { median, low, high }
+            });
+        }
+        bounds.push(Bound { what, found: [found, None], limit: Limit::AtMost(1.2), counts: 0 });
     }
     bounds.push(Bound {
         what: "time per call: 1-byte short writes / whole segments".into(),

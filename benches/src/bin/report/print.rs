@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, process::Command};
 
-use pipewriter_benches::{contender::contenders, growth::GROWTHS, streams::WRITERS, workload::WORKLOADS};
+use pipewriter_benches::{contender::contenders, growth::GROWTHS, streams::WRITERS, threads, workload::WORKLOADS};
 
 use crate::{ALIGNED, PLAIN, record::Record};
 
@@ -97,7 +97,12 @@ fn micro(record: &Record, build: &str, text: &mut String) {
         });
         let _ = writeln!(text, "| {version} | {} |", cells.collect::<Vec<_>>().join(" | "));
     }
-    text.push('\n');
+    let threads = threads::POOLS.iter().filter_map(|(_, name)| {
+        let time = record.get(["micro", build, "append on two threads", name, "ns per operation"])?;
+        Some(format!("{name} {}", number(time.median)))
+    });
+    let threads = threads.collect::<Vec<_>>().join("; ");
+    let _ = writeln!(text, "\nappend(11) + flush on two threads at once, ns of each: {threads}\n");
 }
 
 fn streams(record: &Record, text: &mut String) {
