@@ -21,6 +21,7 @@ static LEDGER: Ledger = Ledger;
 
 pipewriter_tests::both!(
     complete_flushes_then_closes_and_gives_everything_back,
+    complete_sends_everything_however_long_it_takes,
     complete_with_nothing_to_send_only_closes,
     complete_runs_a_flush_that_is_due,
     complete_leaves_the_stream_open_if_told_so,
@@ -120,6 +121,16 @@ fn complete_flushes_then_closes_and_gives_everything_back<K: Kind>() {
     assert_eq!(calls[1..], [vec![Call::Flush], closes::<K>()].concat());
     assert_eq!((script.accepted(), writer.unflushed_bytes()), (pattern(0, 13), 0));
     log.assert_all_back();
+}
+
+fn complete_sends_everything_however_long_it_takes<K: Kind>() {
+    let script = ScriptHandle::new();
+    let mut writer = K::writer(&script, PipeWriterOptions::new());
+    let bytes = pattern(0, 10 << 20);
+    writer.append(&bytes).unwrap();
+    writer.complete().unwrap();
+    assert!(script.accepted() == bytes);
+    assert_eq!((script.flushes(), script.is_closed()), (1, !K::BLOCKING));
 }
 
 fn complete_with_nothing_to_send_only_closes<K: Kind>() {

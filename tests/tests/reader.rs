@@ -4,10 +4,10 @@ mod support;
 
 use core::pin::{Pin, pin};
 use core::sync::atomic::{AtomicUsize, Ordering};
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use std::io::{self, ErrorKind};
-use std::sync::Arc;
 use std::sync::mpsc::{channel, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use futures_io::AsyncWrite;
@@ -625,6 +625,50 @@ fn no_lock_is_held_while_a_waiting_waker_is_cloned_woken_or_dropped<K: Kind>() {
             assert!(seen[event as usize].load(Ordering::SeqCst) > 0, "no {event:?}");
         }
     });
+}
+
+/// A task that is run inside its wakeup gives up what else it waited for.
+#[test]
+fn no_lock_is_held_while_who_waits_is_woken() {
+    without_hanging(|| {
+        let writer = PipeWriter::new(ScriptHandle::new().stream());
+        let handle = writer.handle();
+        let other = Arc::new(Mutex::new(Some(handle.closed())));
+        let (inside, given_up) = (handle.clone(), Arc::clone(&other));
+        let seen = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&seen);
+        let waker = waker_fn(move || {
+            counter.fetch_add(usize::from(inside.is_closed()), Ordering::SeqCst);
+            drop(given_up.lock().unwrap().take());
+        });
+        let mut first = handle.closed();
+        assert!(poll_with(&waker, &mut first).is_pending());
+        assert!(poll_with(Waker::noop(), other.lock().unwrap().as_mut().unwrap()).is_pending());
+        drop(writer);
+        assert_eq!(seen.load(Ordering::SeqCst), 1, "who is woken finds it closed");
+        assert!(is_over(&mut first));
+    });
+}
+
+/// Between the first look and the moment that the waker is in place.
+#[test]
+fn an_end_that_comes_while_the_waker_is_cloned_is_not_missed() {
+    let writer = PipeWriter::new(ScriptHandle::new().stream());
+    let handle = writer.handle();
+    let writer = Mutex::new(Some(writer));
+    let wakes = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&wakes);
+    let waker = hooked(move |event| match event {
+        Event::Clone => drop(writer.lock().unwrap().take()),
+        Event::Wake => {
+            counter.fetch_add(1, Ordering::SeqCst);
+        }
+        Event::Drop => {}
+    });
+    let mut closed = handle.closed();
+    let seen = poll_with(&waker, &mut closed).is_ready();
+    assert!(handle.is_closed());
+    assert!(seen || wakes.load(Ordering::SeqCst) > 0, "neither seen nor woken");
 }
 
 #[test]
