@@ -422,7 +422,7 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
         while self.sealed.get(0).is_some_and(|sealed| sealed.len() == 0) {
             if let Some(sealed) = self.sealed.pop_front() {
                 if self.sealed.is_empty() {
-                    self.sealed.shrink();
+                    self.sealed.shrink(sealed.segment.as_ref().len());
                 }
                 self.pool.give(sealed.segment);
             }

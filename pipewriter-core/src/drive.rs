@@ -77,7 +77,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         let chunk = self.buffer.plain();
         let offered = chunk.len();
         if offered == 0 {
-            self.buffer.release_empty_tail();
+            Foreign::call(&mut self.odd, || self.buffer.release_empty_tail());
             return Ok(FlushResult::FLUSHED);
         }
         if offered > Self::MAX_OFFER {
@@ -88,7 +88,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
             return Err(Started(Step::Wrote(Outcome::Wrote { offered, chunks: 1, result })));
         }
         self.odd.assign(Odd::FLUSH_DUE);
-        self.buffer.accept_plain();
+        Foreign::call(&mut self.odd, || self.buffer.accept_plain());
         self.flush_stream(cx, stream)
     }
 
@@ -136,13 +136,13 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         }
         self.buffer.end_span();
         let argument = Argument { pipe: self, rest: data };
-        let result = stream.poll_write(cx, data);
+        let result = Foreign::call(&mut argument.pipe.odd, || stream.poll_write(cx, data));
         mem::forget(argument);
         if !matches!(&result, Poll::Ready(Ok(n)) if *n == offered) {
             return Err(Started(Step::Wrote(Outcome::Wrote { offered, chunks: 1, result })));
         }
         self.odd.assign(Odd::FLUSH_DUE);
-        self.buffer.release_empty_tail();
+        Foreign::call(&mut self.odd, || self.buffer.release_empty_tail());
         self.flush_stream(cx, stream)
     }
 
@@ -249,7 +249,6 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
             #[cold]
             fn drop(&mut self) {
                 self.0.abort(Cause::OutOfMemory);
-                self.0.buffer.finish();
             }
         }
 
@@ -284,11 +283,11 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         self.odd.set(Odd::SHAPE);
         if first.is_none() {
             // Else what was accepted is to be counted before the pool is called.
-            self.buffer.release_accepted();
+            Foreign::call(&mut self.odd, || self.buffer.release_accepted());
         }
         let poll = self.turns(cx, stream, extra, goal, first);
         self.note_shape();
-        if poll.is_ready() && matches!(goal, Goal::Flush | Goal::Emit) && self.odd.has(Odd::REGISTERED) {
+        if poll.is_ready() && goal == Goal::Flush && self.odd.has(Odd::REGISTERED) {
             self.odd.clear(Odd::REGISTERED);
             self.link.unregister();
         }
@@ -403,7 +402,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
                     return ControlFlow::Break(Poll::Ready(stream.fault(Error::WriteZero)));
                 }
                 self.odd.set(Odd::FLUSH_DUE);
-                let whole = self.buffer.accept(n, extra);
+                let whole = Foreign::call(&mut self.odd, || self.buffer.accept(n, extra));
                 self.adapt_window(chunks, whole);
                 return ControlFlow::Continue(());
             }
@@ -446,7 +445,6 @@ struct Argument<'a, 'd, P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> {
 impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Drop for Argument<'_, '_, P, L, Q> {
     #[cold]
     fn drop(&mut self) {
-        self.pipe.odd.set(Odd::SUSPECT);
         self.pipe.keep(self.rest);
     }
 }

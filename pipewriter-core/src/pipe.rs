@@ -91,7 +91,8 @@ pub(crate) struct Odd(AtomicU8);
 impl Odd {
     /// The stream has taken bytes since its last flush.
     pub(crate) const FLUSH_DUE: u8 = 1;
-    /// The stream panicked or claimed too much, and no flush has gone well since: nobody knows what it has taken.
+    /// The stream or the pool panicked, or the stream claimed too much, and no flush has gone well since: a writer that is
+    /// dropped writes nothing more.
     pub(crate) const SUSPECT: u8 = 2;
     /// A waker is registered with the link.
     pub(crate) const REGISTERED: u8 = 4;
@@ -139,7 +140,7 @@ impl Odd {
     }
 }
 
-/// Marks the stream as suspect unless it is forgotten: held while the stream's own code runs, which may panic.
+/// Marks the stream as suspect unless it is forgotten: held while code of the stream or the pool runs, which may panic.
 pub(crate) struct Foreign<'a>(&'a mut Odd);
 
 impl<'a> Foreign<'a> {
@@ -225,11 +226,11 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     #[inline(never)]
     fn make_span(&mut self, size_hint: usize) -> Result<(), Error> {
         self.check_open()?;
-        if self.buffer.span_first(size_hint)? {
+        if Foreign::call(&mut self.odd, || self.buffer.span_first(size_hint))? {
             return Ok(());
         }
         self.odd.set(Odd::SHAPE);
-        let result = self.buffer.make_span(size_hint);
+        let result = Foreign::call(&mut self.odd, || self.buffer.make_span(size_hint));
         self.note_shape();
         result
     }
@@ -264,7 +265,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         if self.odd.has(Odd::ENDED) {
             return self.check_open();
         }
-        if self.buffer.append_first(data)? {
+        if Foreign::call(&mut self.odd, || self.buffer.append_first(data))? {
             return Ok(());
         }
         self.append_more(data)
@@ -273,7 +274,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     #[inline(never)]
     fn append_more(&mut self, data: &[u8]) -> Result<(), Error> {
         self.odd.set(Odd::SHAPE);
-        let result = self.buffer.append(data);
+        let result = Foreign::call(&mut self.odd, || self.buffer.append(data));
         self.note_shape();
         result
     }
@@ -444,7 +445,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     pub fn poll_complete<W: PollWrite>(&mut self, cx: &mut Context<'_>, stream: &mut W) -> Poll<Result<(), W::Error>> {
         if self.state == State::Open {
             ready!(self.drive(cx, stream, &mut &[][..], Goal::Complete, None))?;
-            self.buffer.finish();
+            Foreign::call(&mut self.odd, || self.buffer.finish());
             self.set_state(if self.leave_open { State::Completed } else { State::Closing });
         }
         self.poll_close(cx, stream)
@@ -502,7 +503,9 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         self.odd.set(Odd::ENDED);
         if state != State::Closing {
             self.buffer.shut();
-            self.link.close();
+            // Those who wait are told also if the pool panics, and if one of their wakers does, all is given back.
+            let _told = Close(&mut self.link);
+            self.buffer.finish();
         }
     }
 
@@ -592,6 +595,16 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     }
 }
 
+/// Closes the link for good when it goes out of scope, by a panic too: nobody waits for a cancel any more either.
+struct Close<'a, L: Link>(&'a mut L);
+
+impl<L: Link> Drop for Close<'_, L> {
+    fn drop(&mut self) {
+        self.0.unregister();
+        self.0.close();
+    }
+}
+
 /// How far a drive goes, and what may end it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
@@ -607,7 +620,7 @@ pub(crate) enum Goal {
 
 impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Drop for Pipe<P, L, Q> {
     fn drop(&mut self) {
-        self.link.close();
+        drop(Close(&mut self.link));
     }
 }
 

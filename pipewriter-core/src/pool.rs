@@ -250,6 +250,15 @@ impl SegmentPool for HeapPool {
     }
 }
 
+/// A pool with the same bound that keeps nothing yet: for the options of another writer.
+#[cfg(feature = "alloc")]
+impl Clone for HeapPool {
+    fn clone(&self) -> Self {
+        let empty = Self::with_bound(self.bound);
+        Self { is_set: self.is_set, ..empty }
+    }
+}
+
 #[cfg(feature = "alloc")]
 impl Default for HeapPool {
     fn default() -> Self {

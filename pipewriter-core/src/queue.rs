@@ -55,21 +55,28 @@ pub trait SegmentQueue<S> {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Frees what the queue itself has too much of. It is empty, and serves the next batch.
-    fn shrink(&mut self) {}
+    /// Frees what the queue itself has too much of. It is empty, served segments of about `segment_len` bytes, and serves
+    /// the next batch.
+    fn shrink(&mut self, segment_len: usize) {
+        let _ = segment_len;
+    }
     /// Frees all memory of the queue itself. It is empty, and not used again.
     fn release(&mut self) {}
 }
 
 /// The default queue: a ring on the heap that allocates when a batch first needs a second segment.
 ///
-/// After a batch of more than 64 segments it gives its memory back.
+/// After a batch of more than 1,024 segments, or of more than 16 MiB in more than 64, it gives its memory back.
 #[cfg(feature = "alloc")]
 pub struct HeapQueue<S>(VecDeque<Sealed<S>>);
 
-/// Places that an idle queue keeps: more than a batch within the default pool's bound ever needs.
+/// Places that an idle queue keeps in any case, and at most: 2 KiB and 32 KiB of memory.
 #[cfg(feature = "alloc")]
-const KEPT_PLACES: usize = 64;
+const KEPT_PLACES: core::ops::RangeInclusive<usize> = 64..=1024;
+/// Between these it keeps those of a batch of up to so many bytes: a larger one is past any pool's bound, and what it costs
+/// to make room again is nothing beside it.
+#[cfg(feature = "alloc")]
+const KEPT_FOR_BYTES: usize = 16 * 1024 * 1024;
 
 #[cfg(feature = "alloc")]
 impl<S> SegmentQueue<S> for HeapQueue<S> {
@@ -98,8 +105,9 @@ impl<S> SegmentQueue<S> for HeapQueue<S> {
     fn len(&self) -> usize {
         self.0.len()
     }
-    fn shrink(&mut self) {
-        if self.0.capacity() > KEPT_PLACES {
+    fn shrink(&mut self, segment_len: usize) {
+        let kept = (KEPT_FOR_BYTES / segment_len.max(1)).clamp(*KEPT_PLACES.start(), *KEPT_PLACES.end());
+        if self.0.capacity() > kept {
             self.release();
         }
     }

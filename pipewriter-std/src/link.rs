@@ -70,9 +70,7 @@ impl Link for WriterLink {
 
     fn close(&mut self) {
         self.closed = true;
-        self.waker = None;
-        if let Some(mut shared) = self.shared.get().map(|shared| shared.signal()) {
-            shared.unregister();
+        if let Some(shared) = self.shared.get().map(|shared| shared.signal()) {
             shared.close();
         }
     }

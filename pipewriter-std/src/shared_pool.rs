@@ -1,9 +1,9 @@
 use std::{
-    cell::{Cell, OnceCell, RefCell},
+    cell::{Cell, RefCell},
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
-        atomic::{AtomicUsize, Ordering},
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -13,8 +13,8 @@ use pipewriter_core::SegmentPool;
 /// A pool that many writers share: a writer with nothing buffered holds no memory at all.
 ///
 /// Clone it into the options of each writer. It keeps at most [`bound`](Self::with_bound) bytes for the next batches of all
-/// of them; what exceeds that goes back to the allocator. Segments are powers of two in size; within one batch of a
-/// writer they double up to 64 KiB.
+/// of them; what exceeds that goes back to the allocator. Segments are powers of two in size, 1 KiB at least; within one
+/// batch of a writer they double up to 64 KiB. A batch past the bound takes 128 KiB at a time.
 ///
 /// **Spans show what other writers wrote** into the same memory before, unless it was told to [`clear`](Self::clearing).
 ///
@@ -64,12 +64,17 @@ pub struct SharedPoolStats {
     pub bytes_kept: usize,
 }
 
-/// Segments of one size are at most so many.
+/// Segments of one size that are kept at most.
 const MAX_KEPT_OF_A_SIZE: usize = 4096;
-/// A batch grows by segments of up to this size; a larger one only where a span asks for it.
+/// The shortest segment is `1 << MIN_CLASS` bytes.
+const MIN_CLASS: u32 = 10;
+/// A batch grows by segments of up to this size; a longer one only where a span asks for it.
 const MAX_GROWTH: usize = 64 * 1024;
+/// What a batch past the bound takes at a time: it serves 64 KiB at least, however spans are cut.
+const STRIDE: usize = 128 * 1024;
 const DEFAULT_BOUND: usize = 16 * 1024 * 1024;
-const CLASSES: usize = usize::BITS as usize;
+/// Threads that may keep a segment of their own.
+const THREADS: usize = 64;
 
 type Queue = ArrayQueue<Box<[u8]>>;
 
@@ -87,10 +92,18 @@ struct Inner {
     segments: AtomicUsize,
     bytes: AtomicUsize,
     allocated: AtomicUsize,
-    /// The queue at `n` keeps segments of `1 << n` bytes.
-    queues: [OnceLock<Box<Queue>>; CLASSES],
-    /// What each thread keeps, for the statistics.
-    spares: Mutex<Vec<Arc<AtomicUsize>>>,
+    /// The queue at `n` keeps segments of `1 << (MIN_CLASS + n)` bytes. All are made with the pool, for a queue can not be made
+    /// where the allocator may refuse.
+    queues: Box<[Queue]>,
+    places: [Place; THREADS],
+}
+
+/// What one thread keeps, where the statistics see it.
+#[derive(Default)]
+struct Place {
+    taken: AtomicBool,
+    /// The length of the segment, or 0. Only the thread that has the place writes it.
+    len: AtomicUsize,
 }
 
 impl SharedPool {
@@ -101,7 +114,10 @@ impl SharedPool {
     }
 
     /// Creates a pool that keeps at most `bytes` bytes, and at most 4,096 segments of one size. With 0 it keeps nothing.
+    ///
+    /// Allocates its lists at once, up to 100 KiB for each size of segment; the segments themselves as they are needed.
     #[must_use]
+    #[doc(alias = "with_capacity")]
     pub fn with_bound(bytes: usize) -> Self {
         Self::create(bytes, false)
     }
@@ -109,11 +125,13 @@ impl SharedPool {
     /// As [`with_bound`](Self::with_bound), and overwrites each segment with zeros when it comes back, so that no writer
     /// sees in a span what another one sent. Costs a pass over the whole segment at each flush.
     #[must_use]
+    #[doc(alias = "clearArray")]
     pub fn clearing(bytes: usize) -> Self {
         Self::create(bytes, true)
     }
 
     fn create(bound: usize, clear: bool) -> Self {
+        let sizes = (MIN_CLASS..usize::BITS).map(|class| 1_usize << class).take_while(|len| *len <= bound);
         let inner = Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             bound,
@@ -123,8 +141,8 @@ impl SharedPool {
             segments: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             allocated: AtomicUsize::new(0),
-            queues: [const { OnceLock::new() }; CLASSES],
-            spares: Mutex::default(),
+            queues: sizes.map(|len| ArrayQueue::new((bound / len).clamp(1, MAX_KEPT_OF_A_SIZE))).collect(),
+            places: core::array::from_fn(|_| Place::default()),
         };
         Self { inner: Arc::new(inner), out_bytes: 0 }
     }
@@ -137,7 +155,7 @@ impl SharedPool {
                 local.leave();
             }
         });
-        for queue in self.inner.queues.iter().filter_map(OnceLock::get) {
+        for queue in &self.inner.queues {
             while let Some(segment) = queue.pop() {
                 self.inner.release(segment.len());
                 self.inner.free(segment);
@@ -151,12 +169,11 @@ impl SharedPool {
         let inner = &*self.inner;
         let (mut segments_kept, mut bytes_kept) = (0, 0);
         for (class, queue) in inner.queues.iter().enumerate() {
-            let count = queue.get().map_or(0, |queue| queue.len());
-            segments_kept += count;
-            bytes_kept += count << class;
+            segments_kept += queue.len();
+            bytes_kept += queue.len() << (MIN_CLASS as usize + class);
         }
-        for spare in &*inner.spares() {
-            let len = spare.load(Ordering::Relaxed);
+        for place in &inner.places {
+            let len = place.len.load(Ordering::Relaxed);
             segments_kept += usize::from(len > 0);
             bytes_kept += len;
         }
@@ -175,11 +192,10 @@ impl SegmentPool for SharedPool {
 
     #[inline]
     fn take(&mut self, min_len: usize) -> Option<Box<[u8]>> {
-        let grown = if self.out_bytes == 0 { min_len } else { min_len.max(self.out_bytes.min(MAX_GROWTH)) };
-        let spare = LOCAL.try_with(|local| local.take(&self.inner, grown));
+        let spare = LOCAL.try_with(|local| local.take(&self.inner, min_len));
         let segment = match spare {
             Ok(Some(segment)) => segment,
-            _ => self.inner.take(grown)?,
+            _ => self.inner.take(min_len, self.out_bytes)?,
         };
         self.out_bytes += segment.len();
         Some(segment)
@@ -201,30 +217,37 @@ impl SegmentPool for SharedPool {
 }
 
 impl Inner {
-    fn spares(&self) -> MutexGuard<'_, Vec<Arc<AtomicUsize>>> {
-        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts `len` bytes as kept, if the bound allows.
     fn reserve(&self, len: usize) -> bool {
-        self.reserved
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |kept| {
-                kept.checked_add(len).filter(|sum| *sum <= self.bound)
-            })
-            .is_ok()
+        let add = |kept: usize| kept.checked_add(len).filter(|sum| *sum <= self.bound);
+        self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
     fn release(&self, len: usize) {
         self.reserved.fetch_sub(len, Ordering::Relaxed);
     }
 
+    /// Which queue keeps segments of `len` bytes, a power of two: one past the last where they are too long to be kept.
+    fn class(&self, len: usize) -> usize {
+        len.trailing_zeros().saturating_sub(MIN_CLASS) as usize
+    }
+
+    /// Takes what a batch of `out_bytes` so far is best served with, of `min_len` bytes at least.
     #[cold]
-    fn take(&self, min_len: usize) -> Option<Box<[u8]>> {
-        let len = min_len.checked_next_power_of_two()?;
-        if let Some(segment) = self.queues[len.trailing_zeros() as usize].get().and_then(|queue| queue.pop()) {
-            self.release(len);
+    fn take(&self, min_len: usize, out_bytes: usize) -> Option<Box<[u8]>> {
+        let shortest = min_len.max(1 << MIN_CLASS).checked_next_power_of_two()?;
+        let wanted = out_bytes.min(MAX_GROWTH).next_power_of_two().max(shortest);
+        let (first, class) = (self.class(shortest), self.class(wanted));
+        let longest = self.class(MAX_GROWTH).max(class) + 1;
+        // The size that is wanted, else a longer one, else a shorter one.
+        let classes = (class..longest).chain((first..class).rev());
+        let kept = classes.filter_map(|class| self.queues.get(class)).find_map(ArrayQueue::pop);
+        if let Some(segment) = kept {
+            self.release(segment.len());
             return Some(segment);
         }
+        let is_past_bound = out_bytes.saturating_add(wanted) > self.bound;
+        let len = if is_past_bound { wanted.max(STRIDE) } else { wanted };
         let mut memory = Vec::new();
         memory.try_reserve_exact(len).ok()?;
         memory.resize(len, 0);
@@ -237,12 +260,12 @@ impl Inner {
     #[cold]
     fn give(&self, segment: Box<[u8]>) {
         let len = segment.len();
-        if !len.is_power_of_two() || !self.reserve(len) {
-            // A segment of another length is not of this pool.
+        let queue = self.queues.get(self.class(len)).filter(|_| len.is_power_of_two() && len >= 1 << MIN_CLASS);
+        // A segment of another length is not of this pool.
+        let Some(queue) = queue else { return self.free(segment) };
+        if !self.reserve(len) {
             return self.free(segment);
         }
-        let queue = self.queues[len.trailing_zeros() as usize]
-            .get_or_init(|| Box::new(ArrayQueue::new((self.bound / len).clamp(1, MAX_KEPT_OF_A_SIZE))));
         if let Err(segment) = queue.push(segment) {
             self.release(len);
             self.free(segment);
@@ -264,24 +287,24 @@ thread_local! {
 struct Local {
     /// Of the pool that it belongs to; 0 if to none.
     id: Cell<usize>,
+    /// Its place in that pool.
+    place: Cell<usize>,
     /// Bytes of the pool's bound set aside for `spare`, whether it is there or not.
     reserved: Cell<usize>,
     trims: Cell<usize>,
     spare: Cell<Option<Box<[u8]>>>,
     pool: RefCell<Weak<Inner>>,
-    /// The length of `spare` where the pool's statistics see it; only this thread writes it.
-    len: OnceCell<Arc<AtomicUsize>>,
 }
 
 impl Local {
     const fn new() -> Self {
         Self {
             id: Cell::new(0),
+            place: Cell::new(0),
             reserved: Cell::new(0),
             trims: Cell::new(0),
             spare: Cell::new(None),
             pool: RefCell::new(Weak::new()),
-            len: OnceCell::new(),
         }
     }
 
@@ -290,12 +313,16 @@ impl Local {
         if self.id.get() != pool.id {
             return None;
         }
+        if self.trims.get() != pool.trims.load(Ordering::Relaxed) {
+            self.leave();
+            return None;
+        }
         let segment = self.spare.take()?;
         if segment.len() < min_len {
             self.spare.set(Some(segment));
             return None;
         }
-        self.note(0);
+        self.note(pool, 0);
         Some(segment)
     }
 
@@ -308,17 +335,23 @@ impl Local {
             && len <= self.reserved.get()
             && self.trims.get() == pool.trims.load(Ordering::Relaxed);
         if known || self.adopt(pool, len) {
-            *slot = self.spare.replace(Some(segment));
-            self.note(len);
+            // The longer one stays, for which the bytes are set aside.
+            let (longer, other) = match self.spare.take() {
+                Some(spare) if spare.len() > len => (spare, Some(segment)),
+                other => (segment, other),
+            };
+            self.note(pool, longer.len());
+            self.spare.set(Some(longer));
+            *slot = other;
         } else {
             *slot = Some(segment);
         }
     }
 
     #[inline]
-    fn note(&self, len: usize) {
-        if let Some(shared) = self.len.get() {
-            shared.store(len, Ordering::Relaxed);
+    fn note(&self, pool: &Inner, len: usize) {
+        if let Some(place) = pool.places.get(self.place.get()) {
+            place.len.store(len, Ordering::Relaxed);
         }
     }
 
@@ -333,24 +366,31 @@ impl Local {
         if !pool.reserve(len) {
             return false;
         }
-        pool.spares().push(Arc::clone(self.len.get_or_init(Arc::default)));
+        let take =
+            |place: &Place| place.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        let Some(place) = pool.places.iter().position(take) else {
+            pool.release(len);
+            return false;
+        };
         *self.pool.borrow_mut() = Arc::downgrade(pool);
         self.id.set(pool.id);
+        self.place.set(place);
         self.reserved.set(len);
         self.trims.set(pool.trims.load(Ordering::Relaxed));
         true
     }
 
     /// Gives what this thread keeps back to its pool, if that is still there, and belongs to none.
+    #[cold]
     fn leave(&self) {
         self.id.set(0);
         let pool = self.pool.take();
         let spare = self.spare.take();
-        self.note(0);
         let Some(pool) = pool.upgrade() else { return };
         pool.release(self.reserved.take());
-        if let Some(shared) = self.len.get() {
-            pool.spares().retain(|other| !Arc::ptr_eq(other, shared));
+        if let Some(place) = pool.places.get(self.place.get()) {
+            place.len.store(0, Ordering::Relaxed);
+            place.taken.store(false, Ordering::Release);
         }
         if let Some(segment) = spare {
             if self.trims.get() == pool.trims.load(Ordering::Relaxed) { pool.give(segment) } else { pool.free(segment) }
