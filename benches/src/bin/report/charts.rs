@@ -39,9 +39,9 @@ fn colour(name: &str) -> RGBColor {
 /// Draws groups of bars in two columns. A bar that is more than twice as long as the one in the middle is cut.
 fn bars(path: &Path, title: &str, groups: &[Bars]) -> Result<(), Box<dyn Error>> {
     const WIDTH: i32 = 1100;
-    const BAR: i32 = 17;
-    const NAME: i32 = 190;
-    const LENGTH: i32 = 250;
+    const BAR: i32 = 18;
+    const NAME: i32 = 215;
+    const LENGTH: i32 = 225;
     if groups.iter().all(|group| group.bars.is_empty()) {
         return Ok(());
     }
@@ -51,12 +51,12 @@ fn bars(path: &Path, title: &str, groups: &[Bars]) -> Result<(), Box<dyn Error>>
     let area = SVGBackend::new(path, (WIDTH.unsigned_abs(), total.unsigned_abs())).into_drawing_area();
     area.fill(&WHITE)?;
     let font = |size: i32| ("sans-serif", size).into_font().color(&INK);
-    area.draw(&Text::new(title.to_owned(), (20, 14), font(17)))?;
+    area.draw(&Text::new(title.to_owned(), (20, 14), font(21)))?;
     let mut top = 50;
     for (row, height) in groups.chunks(2).zip(rows) {
         for (column, group) in row.iter().enumerate() {
             let left = 20 + i32::try_from(column).unwrap_or(0) * (WIDTH / 2);
-            area.draw(&Text::new(group.title.clone(), (left, top), font(14)))?;
+            area.draw(&Text::new(group.title.clone(), (left, top), font(17)))?;
             let mut lengths: Vec<f64> = group.bars.iter().map(|bar| bar.1).collect();
             lengths.sort_by(f64::total_cmp);
             let longest = lengths.last().copied().unwrap_or(1.0).min(2.0 * lengths[lengths.len() / 2]);
@@ -64,10 +64,10 @@ fn bars(path: &Path, title: &str, groups: &[Bars]) -> Result<(), Box<dyn Error>>
                 let y = top + 20 + BAR * i32::try_from(index).unwrap_or(0);
                 let length = ((value / longest).min(1.0) * f64::from(LENGTH)) as i32;
                 let cut = if *value > longest { " (cut)" } else { "" };
-                area.draw(&Text::new(name.clone(), (left, y + 1), font(12)))?;
+                area.draw(&Text::new(name.clone(), (left, y + 1), font(15)))?;
                 let bar = [(left + NAME, y), (left + NAME + length.max(1), y + BAR - 4)];
                 area.draw(&Rectangle::new(bar, colour(name).filled()))?;
-                area.draw(&Text::new(format!("{label}{cut}"), (left + NAME + length + 5, y + 1), font(12)))?;
+                area.draw(&Text::new(format!("{label}{cut}"), (left + NAME + length + 5, y + 1), font(15)))?;
             }
         }
         top += height;
@@ -137,12 +137,20 @@ fn growth(record: &Record, path: &Path) -> Result<(), Box<dyn Error>> {
     let area = SVGBackend::new(path, (1100, 520)).into_drawing_area();
     area.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&area)
-        .caption("How the time of each grows with their number (level is good)", ("sans-serif", 17))
+        .caption("How the time of each grows with their number (level is good)", ("sans-serif", 21))
         .margin(12)
+        .margin_right(45)
         .x_label_area_size(36)
         .y_label_area_size(60)
         .build_cartesian_2d((1.0..1e8_f64).log_scale(), (1e-5..1e3_f64).log_scale())?;
-    chart.configure_mesh().x_desc("how many").y_desc("ns for each").light_line_style(TRANSPARENT).draw()?;
+    chart
+        .configure_mesh()
+        .x_desc("how many")
+        .x_label_formatter(&|many| format!("{many:.0}"))
+        .y_desc("ns for each")
+        .label_style(("sans-serif", 14))
+        .light_line_style(TRANSPARENT)
+        .draw()?;
     for (index, growth) in GROWTHS.iter().enumerate() {
         let metric = format!("ns per {}", growth.per);
         let points: Vec<(f64, f64)> = growth
@@ -159,7 +167,12 @@ fn growth(record: &Record, path: &Path) -> Result<(), Box<dyn Error>> {
             .label(format!("{}, per {}", growth.name, growth.per))
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
     }
-    chart.configure_series_labels().border_style(TRANSPARENT).position(SeriesLabelPosition::UpperRight).draw()?;
+    chart
+        .configure_series_labels()
+        .label_font(("sans-serif", 15))
+        .border_style(TRANSPARENT)
+        .position(SeriesLabelPosition::LowerLeft)
+        .draw()?;
     area.present()?;
     Ok(())
 }
