@@ -332,7 +332,21 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     ///
     /// Whatever the outcome, `data` counts as committed unless the error says that it was refused: what the stream has
     /// not accepted of it when this returns is in the buffer. So after `Pending` go on with
-    /// [`poll_flush`](Self::poll_flush), not with the same data. With nothing in `data` it is that from the start.
+    /// [`poll_flush`](Self::poll_flush), **not with the same data, which would send it twice**. With nothing in `data` it is
+    /// that from the start. As a future:
+    ///
+    /// ```
+    /// # use pipewriter_core::{Error, FlushResult, HeapPipe, PollWrite};
+    /// # use core::future::poll_fn;
+    /// async fn send<W: PollWrite>(pipe: &mut HeapPipe, stream: &mut W, data: &[u8]) -> Result<FlushResult, W::Error> {
+    ///     let mut data = Some(data);
+    ///     poll_fn(|cx| match data.take() {
+    ///         Some(data) => pipe.poll_write_and_flush(cx, stream, data),
+    ///         None => pipe.poll_flush(cx, stream),
+    ///     })
+    ///     .await
+    /// }
+    /// ```
     ///
     /// # Errors
     ///

@@ -12,7 +12,10 @@ use core::fmt;
 /// be zeroed: a producer that asks for a span sees whatever the segment held before, so a pool that serves writers who must not see each
 /// other's bytes clears a segment in `give`.
 ///
-/// Panics of a pool do not harm the writer: what was committed stays, and each segment is given back once.
+/// A panic of a pool does not harm the writer: what was committed stays, and each segment is given back once. A second one
+/// while the first unwinds ends the process, as any does.
+///
+/// A writer holds segments: it is `Send` and `Sync` only if they are.
 ///
 /// ```
 /// use pipewriter_core::SegmentPool;
@@ -48,6 +51,8 @@ use core::fmt;
 /// let mut blocks = Blocks(Vec::new(), 0);
 /// assert!(blocks.take(513).is_none());
 /// ```
+#[doc(alias = "MemoryPool")]
+#[doc(alias = "ArrayPool")]
 pub trait SegmentPool {
     /// A block of initialised memory.
     type Segment: AsRef<[u8]> + AsMut<[u8]>;

@@ -1,6 +1,6 @@
 /// How a flush ended that did not fail: to the end, canceled, or not at all since the writer was completed.
 ///
-/// Who never cancels need not look at it.
+/// Who never cancels, and gives no handle to anybody who might, need not look at it.
 ///
 /// ```
 /// use pipewriter_core::FlushResult;

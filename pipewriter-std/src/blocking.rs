@@ -81,6 +81,15 @@ macro_rules! drive {
 
 impl<W: Write> PipeWriter<W> {
     /// Creates a writer over `inner` with the default options. Allocates nothing before its first span.
+    ///
+    /// ```
+    /// use pipewriter_std::blocking::PipeWriter;
+    ///
+    /// let mut writer = PipeWriter::new(Vec::new());
+    /// writer.write_and_flush(b"hello")?;
+    /// assert_eq!(writer.get_ref(), b"hello");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[doc(alias = "Create")]
     #[must_use]
     pub fn new(inner: W) -> Self {
@@ -137,7 +146,7 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
         self.state.advance(n)
     }
 
-    /// Commits a copy of `data`. Does no I/O.
+    /// Commits a copy of `data`. Does no I/O, and in the steady state allocates nothing.
     ///
     /// # Errors
     ///
@@ -204,7 +213,8 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
         now(drive!(self.finish_write_and_flush(data, started)))
     }
 
-    /// Writes all that is committed to `inner` without flushing `inner`: one layer down. The flush of `inner` is then due.
+    /// Writes all that is committed to `inner`, but does not flush `inner`: that is then due, and the next
+    /// [`flush`](Self::flush) does it. For a stream that buffers itself, while more is to come.
     ///
     /// # Errors
     ///
@@ -235,13 +245,15 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
     /// The first one of a writer allocates what it shares with the writer (about 100 bytes), and aborts the process if
     /// there is no memory for that; its clones, and later ones, allocate nothing.
     #[must_use]
+    #[doc(alias = "CancellationToken")]
     pub fn handle(&self) -> PipeHandle {
         self.state.handle()
     }
 
     /// Flushes, gives all memory back, and marks the writer completed. There is nothing to close in an `io::Write`.
     ///
-    /// On a completed writer it does nothing. It neither sees nor uses up a cancel.
+    /// On a writer that was completed or aborted, for a reason or without, it does nothing but a close that is still due,
+    /// and is `Ok`. It neither sees nor uses up a cancel.
     ///
     /// # Errors
     ///
@@ -256,6 +268,8 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
 
     /// Whether the writer was completed or aborted.
     #[must_use]
+    #[doc(alias = "IsCompleted")]
+    #[doc(alias = "is_closed")]
     pub const fn is_completed(&self) -> bool {
         self.state.pipe.is_completed()
     }
@@ -271,6 +285,7 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
     }
 
     /// [`abort`](Self::abort) for a reason: later calls that would commit or flush return an error of its kind and text.
+    /// Only `complete` and the plain `close` are `Ok` all the same.
     ///
     /// The first reason stays: on a completed writer it is `Ok` and changes nothing.
     ///

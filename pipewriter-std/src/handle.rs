@@ -25,6 +25,7 @@ use pipewriter_core::{Signal, Wakers};
 /// assert!(!writer.flush()?.is_canceled());
 /// # Ok::<(), std::io::Error>(())
 /// ```
+#[doc(alias = "CancellationToken")]
 #[derive(Clone)]
 pub struct PipeHandle {
     shared: Arc<Shared>,
@@ -39,7 +40,8 @@ impl PipeHandle {
     /// [`is_canceled`](crate::FlushResult::is_canceled), and nothing is lost.
     ///
     /// Callable from any thread, from within the stream's own methods and from a waker. Several cancels before one is
-    /// seen count as one. A thread inside the operating system's blocking write is not interrupted.
+    /// seen count as one. One that comes too late meets the next flush, and cannot be taken back: whoever lets handles out
+    /// looks at `is_canceled()`, or flushes in a loop. For a timeout drop the future instead. A thread inside the operating system's blocking write is not interrupted.
     #[doc(alias = "CancelPendingFlush")]
     pub fn cancel_pending_flush(&self) {
         self.shared.0.cancel_pending_flush();

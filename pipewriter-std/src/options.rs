@@ -11,10 +11,10 @@ use pipewriter_core::{HeapPool, Options};
 /// | [`pool`](Self::pool) | [`HeapPool`] | where segments come from |
 ///
 /// ```
-/// use pipewriter_std::{HeapPool, PipeWriterOptions, blocking::PipeWriter};
+/// use pipewriter_std::{HeapPool, PipeWriter, PipeWriterOptions};
 ///
-/// let options = PipeWriterOptions::new().segment_size(1024).leave_open(true).pool(HeapPool::with_bound(0));
-/// let writer = PipeWriter::with_options(Vec::new(), options);
+/// let options = PipeWriterOptions::new().segment_size(1024).leave_open(true).pool(HeapPool::with_bound(1 << 20));
+/// let writer = PipeWriter::with_options(Vec::<u8>::new(), options);
 /// # drop(writer);
 /// ```
 #[derive(Clone, Debug)]
@@ -27,6 +27,7 @@ pub struct PipeWriterOptions<P = HeapPool> {
 impl PipeWriterOptions {
     /// The defaults of the table above.
     #[must_use]
+    #[doc(alias = "StreamPipeWriterOptions")]
     pub const fn new() -> Self {
         Self { pipe: Options::new(), pool: HeapPool::new() }
     }
@@ -42,7 +43,8 @@ impl<P> PipeWriterOptions<P> {
         self
     }
 
-    /// Sets whether the stream is left open when the writer is completed or aborted. `false` by default.
+    /// Sets whether the stream is left open when the writer is completed or aborted. `false` by default. Of no matter to
+    /// the blocking writer, since an `io::Write` has no close.
     #[must_use]
     #[doc(alias = "LeaveOpen")]
     pub fn leave_open(mut self, leave_open: bool) -> Self {
@@ -55,6 +57,7 @@ impl<P> PipeWriterOptions<P> {
     ///
     /// What would go past it is refused with `QuotaExceeded`.
     #[must_use]
+    #[doc(alias = "limit")]
     pub fn max_buffered(mut self, bytes: usize) -> Self {
         self.pipe = self.pipe.max_buffered(bytes);
         self

@@ -79,6 +79,9 @@ pin_project! {
 impl<W> PipeWriter<W> {
     /// Creates a writer over `inner` with the default options. Allocates nothing before its first span.
     ///
+    /// `W` is to be a `futures_io::AsyncWrite`, which its methods that do I/O ask for: for an `io::Write` there is
+    /// [`blocking`](crate::blocking), and for tokio's streams `tokio_util::compat`.
+    ///
     /// ```
     /// let writer = pipewriter_std::PipeWriter::new(Vec::<u8>::new());
     /// # drop(writer);
@@ -157,7 +160,7 @@ impl<W, P: SegmentPool> PipeWriter<W, P> {
         self.state.advance(n)
     }
 
-    /// Commits a copy of `data`. Does no I/O.
+    /// Commits a copy of `data`. Does no I/O, and in the steady state allocates nothing.
     ///
     /// # Errors
     ///
@@ -192,12 +195,15 @@ impl<W, P: SegmentPool> PipeWriter<W, P> {
     /// The first one of a writer allocates what it shares with the writer (about 100 bytes), and aborts the process if
     /// there is no memory for that; its clones, and later ones, allocate nothing.
     #[must_use]
+    #[doc(alias = "CancellationToken")]
     pub fn handle(&self) -> PipeHandle {
         self.state.handle()
     }
 
     /// Whether the writer was completed or aborted.
     #[must_use]
+    #[doc(alias = "IsCompleted")]
+    #[doc(alias = "is_closed")]
     pub const fn is_completed(&self) -> bool {
         self.state.pipe.is_completed()
     }
@@ -271,6 +277,16 @@ impl<W: AsyncWrite, P: SegmentPool> PipeWriter<W, P> {
     /// # Cancel safety
     ///
     /// Is cancel safe: what `inner` has accepted is gone from the buffer, all else stays.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// # let mut writer = pipewriter_std::PipeWriter::new(Vec::new());
+    /// writer.append(b"hello")?;
+    /// let result = writer.flush().await?;
+    /// assert!(!result.is_canceled() && !result.is_completed());
+    /// assert_eq!(writer.get_ref(), b"hello");
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     #[doc(alias = "FlushAsync")]
     #[inline]
     pub fn flush(&mut self) -> Flush<'_, W, P>
@@ -296,6 +312,15 @@ impl<W: AsyncWrite, P: SegmentPool> PipeWriter<W, P> {
     ///
     /// Is cancel safe: dropped before its first poll it has done nothing; after that `data` is committed, and the next flush goes on at
     /// the byte that it had reached. Do not call it again with the same data.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// # let mut writer = pipewriter_std::PipeWriter::new(Vec::new());
+    /// writer.append(b"head ")?;
+    /// writer.write_and_flush(b"and body").await?;
+    /// assert_eq!(writer.get_ref(), b"head and body");
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     #[doc(alias = "WriteAsync")]
     #[doc(alias = "write_all")]
     #[inline]
@@ -306,7 +331,8 @@ impl<W: AsyncWrite, P: SegmentPool> PipeWriter<W, P> {
         WriteAndFlush { writer: self, data: Some(data) }
     }
 
-    /// Writes all that is committed to `inner` without flushing `inner`: one layer down. The flush of `inner` is then due.
+    /// Writes all that is committed to `inner`, but does not flush `inner`: that is then due, and the next
+    /// [`flush`](Self::flush) does it. For a stream that buffers itself, while more is to come.
     ///
     /// # Errors
     ///
@@ -325,7 +351,8 @@ impl<W: AsyncWrite, P: SegmentPool> PipeWriter<W, P> {
 
     /// Flushes, closes `inner` (unless `leave_open`), gives all memory back, and marks the writer completed.
     ///
-    /// On a completed writer it does nothing. It neither sees nor uses up a cancel.
+    /// On a writer that was completed or aborted, for a reason or without, it does nothing but a close that is still due,
+    /// and is `Ok`. It neither sees nor uses up a cancel.
     ///
     /// # Errors
     ///
@@ -335,6 +362,16 @@ impl<W: AsyncWrite, P: SegmentPool> PipeWriter<W, P> {
     /// # Cancel safety
     ///
     /// Is cancel safe: the next `complete` goes on where it was, also in the close.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// # let mut writer = pipewriter_std::PipeWriter::new(Vec::new());
+    /// writer.append(b"bye")?;
+    /// writer.complete().await?;
+    /// assert!(writer.is_completed());
+    /// assert_eq!(writer.get_ref(), b"bye");
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     #[doc(alias = "CompleteAsync")]
     #[doc(alias = "close")]
     #[doc(alias = "shutdown")]
@@ -349,7 +386,8 @@ impl<W: AsyncWrite, P: SegmentPool> PipeWriter<W, P> {
 
     /// Gives up: discards what is buffered, gives all memory back, completes the writer, and closes `inner` (unless `leave_open`).
     ///
-    /// It takes effect at its first poll, whatever comes of the close. On a completed writer it does nothing, unless a
+    /// Later flushes are `Ok` with [`FlushResult::is_completed`], and plainly `Ok` through the trait: take
+    /// [`abort_with`](Self::abort_with) if they are to fail. It takes effect at its first poll, whatever comes of the close. On a completed writer it does nothing, unless a
     /// close is still to be made good.
     ///
     /// # Errors
@@ -370,6 +408,7 @@ impl<W: AsyncWrite, P: SegmentPool> PipeWriter<W, P> {
     }
 
     /// [`abort`](Self::abort) for a reason: later calls that would commit or flush return an error of its kind and text.
+    /// Only `complete` and the plain `close` are `Ok` all the same.
     ///
     /// The first reason stays: on a completed writer it is `Ok` and changes nothing.
     ///
