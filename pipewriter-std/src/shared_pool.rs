@@ -335,17 +335,25 @@ impl Local {
             && len <= self.reserved.get()
             && self.trims.get() == pool.trims.load(Ordering::Relaxed);
         if known || self.adopt(pool, len) {
-            // The longer one stays, for which the bytes are set aside.
-            let (longer, other) = match self.spare.take() {
-                Some(spare) if spare.len() > len => (spare, Some(segment)),
-                other => (segment, other),
-            };
-            self.note(pool, longer.len());
-            self.spare.set(Some(longer));
-            *slot = other;
+            let spare = self.spare.replace(Some(segment));
+            self.note(pool, len);
+            if spare.is_some() {
+                self.keep_longer(pool, slot, spare);
+            }
         } else {
             *slot = Some(segment);
         }
+    }
+
+    /// Of the segment just kept and the one that was kept before, leaves the shorter in `slot`: the bytes are set aside for
+    /// the longer.
+    #[cold]
+    fn keep_longer(&self, pool: &Inner, slot: &mut Option<Box<[u8]>>, before: Option<Box<[u8]>>) {
+        let now = self.spare.take();
+        let (longer, shorter) = if len_of(&before) > len_of(&now) { (before, now) } else { (now, before) };
+        self.note(pool, len_of(&longer));
+        self.spare.set(longer);
+        *slot = shorter;
     }
 
     #[inline]
@@ -396,6 +404,10 @@ impl Local {
             if self.trims.get() == pool.trims.load(Ordering::Relaxed) { pool.give(segment) } else { pool.free(segment) }
         }
     }
+}
+
+fn len_of(segment: &Option<Box<[u8]>>) -> usize {
+    segment.as_ref().map_or(0, |segment| segment.len())
 }
 
 impl Drop for Local {
