@@ -335,6 +335,14 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
         }
     }
 
+    /// Gives the tail back if it holds nothing, whether the writer may hold it or not.
+    pub(crate) fn release_idle(&mut self) {
+        self.end_span();
+        if self.start == self.end {
+            self.release_tail();
+        }
+    }
+
     #[inline(never)]
     fn release_tail(&mut self) {
         self.start = 0;

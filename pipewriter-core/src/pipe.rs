@@ -580,6 +580,11 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         self.odd.has(Odd::CANCEL) || self.link.is_cancel_requested()
     }
 
+    /// Gives the segment that an idle pipe holds, if any, back to the pool. The span ends.
+    pub fn release_idle(&mut self) {
+        Foreign::call(&mut self.odd, || self.buffer.release_idle());
+    }
+
     /// The pool of segments.
     pub const fn pool(&self) -> &P {
         self.buffer.pool()

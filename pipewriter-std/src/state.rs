@@ -1,6 +1,6 @@
 use std::{fmt, io};
 
-use pipewriter_core::{Cause, Error, HeapPipe, Pipe, SegmentPool};
+use pipewriter_core::{Cause, Error, HeapPipe, HeapPool, Pipe, SegmentPool};
 
 use crate::{
     PipeHandle, PipeWriterOptions,
@@ -13,6 +13,13 @@ pub(crate) struct State<P: SegmentPool> {
     pub(crate) pipe: HeapPipe<P, WriterLink>,
     /// What `abort_with` was given.
     pub(crate) reason: Reason,
+}
+
+impl State<HeapPool> {
+    pub(crate) fn trim(&mut self) {
+        self.pipe.release_idle();
+        self.pipe.pool_mut().trim();
+    }
 }
 
 impl<P: SegmentPool> State<P> {

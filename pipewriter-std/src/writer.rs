@@ -91,6 +91,23 @@ impl<W> PipeWriter<W> {
     pub fn new(inner: W) -> Self {
         Self::with_options(inner, PipeWriterOptions::new())
     }
+
+    /// Frees the memory that the writer keeps for the next batch; what is buffered stays. The span ends.
+    ///
+    /// For a writer that will be idle for long. The next batch allocates again. With a shared pool there is nothing to free here: see
+    /// `SharedPool::trim`.
+    ///
+    /// ```
+    /// let mut writer = pipewriter_std::PipeWriter::new(Vec::<u8>::new());
+    /// writer.append(b"hello")?;
+    /// writer.trim();
+    /// assert_eq!(writer.unflushed_bytes(), 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[doc(alias = "shrink_to_fit")]
+    pub fn trim(&mut self) {
+        self.state.trim();
+    }
 }
 
 impl<W, P: SegmentPool> PipeWriter<W, P> {

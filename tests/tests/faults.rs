@@ -176,6 +176,25 @@ fn a_drop_after_a_pool_panic_in_an_append_is_silent_until_a_flush_has_gone_well(
     }
 }
 
+#[test]
+fn trim_frees_what_an_idle_writer_keeps_and_not_what_is_buffered() {
+    let (mut writer, usage) = measure(|| {
+        let mut writer = blocking::PipeWriter::new(io::sink());
+        for len in [11, 50_000, 200_000] {
+            writer.append(&vec![0; len]).unwrap();
+            writer.flush().unwrap();
+        }
+        writer.trim();
+        writer
+    });
+    // A short list for the segments of a batch is all that is left.
+    assert!(usage.kept <= 2048, "{}", usage.kept);
+    writer.append(b"hello").unwrap();
+    writer.trim();
+    assert_eq!(writer.unflushed_bytes(), 5);
+    writer.flush().unwrap();
+}
+
 fn batch<P: SegmentPool>(writer: &mut blocking::PipeWriter<io::Sink, P>, bytes: &[u8]) {
     writer.append(bytes).unwrap();
     writer.flush().unwrap();
