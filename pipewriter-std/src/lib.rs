@@ -5,6 +5,7 @@
 mod adapter;
 pub mod blocking;
 mod error;
+mod futures;
 mod handle;
 mod link;
 mod options;
@@ -19,9 +20,10 @@ pub use pipewriter_core::{FlushResult, HeapPool, SegmentPool};
 pub use crate::shared_pool::{SharedPool, SharedPoolStats};
 pub use crate::{
     error::Canceled,
+    futures::{Abort, Complete, Emit, Flush, WriteAndFlush},
     handle::{Closed, PipeHandle},
     options::PipeWriterOptions,
-    writer::{Abort, Complete, Emit, Flush, Pinned, PipeWriter, WriteAndFlush},
+    writer::{Pinned, PipeWriter},
 };
 
 // The examples in the README of the project. Published crates do not contain it.
