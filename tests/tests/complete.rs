@@ -51,6 +51,7 @@ pipewriter_tests::both!(
     a_pool_that_panics_as_it_hands_out_costs_no_byte_and_no_segment,
     an_argument_accepted_in_part_is_not_repeated_when_the_pool_panics,
     an_argument_is_not_lost_when_the_pool_panics_instead_of_keeping_its_rest,
+    a_writer_aborted_by_a_panic_of_the_pool_has_nothing_buffered_any_more,
     a_panic_of_the_pool_during_complete_is_made_good_by_the_next,
     a_panic_of_the_pool_during_abort_is_made_good_by_the_next,
 );
@@ -1167,6 +1168,27 @@ fn an_argument_is_not_lost_when_the_pool_panics_instead_of_keeping_its_rest<K: K
     log.panic_at_take(0);
     assert!(caught(|| writer.write_and_flush(b"abcdef")).is_none());
     assert!(writer.is_completed() || writer.unflushed_bytes() == 4, "neither kept nor aborted");
+}
+
+/// Whatever was buffered in front of it.
+fn a_writer_aborted_by_a_panic_of_the_pool_has_nothing_buffered_any_more<K: Kind>() {
+    let (options, log) = small();
+    let script = ScriptHandle::new();
+    script.on_write([fails(ErrorKind::TimedOut)]);
+    let mut writer = K::writer(&script, options);
+    writer.append(b"abc").unwrap();
+    log.panic_at_take(1);
+    assert!(caught(|| writer.write_and_flush(b"defgh")).is_none());
+    if writer.is_completed() {
+        assert_eq!(writer.unflushed_bytes(), 0, "a completed writer has discarded what was buffered");
+        writer.complete().unwrap();
+        log.assert_all_back();
+    } else {
+        writer.flush_well();
+        assert_eq!(script.accepted(), b"abcdefgh");
+    }
+    drop(writer);
+    log.assert_all_back();
 }
 
 fn a_panic_of_the_pool_during_complete_is_made_good_by_the_next<K: Kind>() {
