@@ -35,6 +35,8 @@ pub(crate) struct Buffer<P: SegmentPool, Q: SegmentQueue<P::Segment>> {
     max_buffered: usize,
     high_water_mark: usize,
     segment_size: usize,
+    /// What surely fits into the first segment of a batch: the smaller of `segment_size` and `max_buffered`.
+    first_len: usize,
     sealed: Q,
     pool: P,
 }
@@ -56,6 +58,7 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
             max_buffered: options.max_buffered,
             high_water_mark: options.high_water_mark.clamp(1, options.max_buffered),
             segment_size: options.segment_size,
+            first_len: options.segment_size.min(options.max_buffered),
             sealed,
             pool,
         }
@@ -179,42 +182,37 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
         false
     }
 
-    /// Takes the first segment of a batch. There is no tail.
+    /// Commits a copy of `data` in the tail, which holds nothing and has room for it, and says so.
+    #[inline]
+    pub(crate) fn append_to_empty(&mut self, data: &[u8]) -> bool {
+        if let Some(room) = self.tail.as_mut().and_then(|tail| tail.as_mut().get_mut(..data.len())) {
+            room.copy_from_slice(data);
+            self.end = data.len();
+            return true;
+        }
+        false
+    }
+
+    /// Has `take` bring the first segment of a batch, if nothing is buffered and `len` bytes surely fit into it. Says whether
+    /// one came, or `None` if this is not the way to go.
     ///
     /// A writer whose pool lets it hold nothing comes by here with every batch.
     #[inline]
-    fn first_tail(&mut self, min_len: usize) -> Result<(), Error> {
-        let Some(segment) = self.pool.take(min_len) else { return Err(Error::OutOfMemory) };
+    pub(crate) fn begin(&mut self, len: usize, take: impl FnOnce(&mut P, usize) -> Option<P::Segment>) -> Option<bool> {
+        if self.tail.is_some() || len > self.first_len {
+            return None;
+        }
+        let min_len = self.segment_size;
+        let Some(segment) = take(&mut self.pool, min_len) else { return Some(false) };
         let len = segment.as_ref().len();
         if len < min_len {
             self.pool.give(segment);
-            return Err(Error::OutOfMemory);
+            return Some(false);
         }
         self.tail = Some(segment);
-        self.limit = len.min(self.max_buffered.saturating_sub(self.sealed_bytes));
-        self.write_limit = len.min(self.high_water_mark.saturating_sub(self.sealed_bytes));
-        Ok(())
-    }
-
-    /// Commits a copy of `data` if there is no tail and it fits into the first one, and says whether it did.
-    #[inline]
-    pub(crate) fn append_first(&mut self, data: &[u8]) -> Result<bool, Error> {
-        if self.tail.is_some() || data.is_empty() {
-            return Ok(false);
-        }
-        self.check(data.len())?;
-        self.first_tail(self.segment_size)?;
-        Ok(self.append_to_tail(data))
-    }
-
-    /// Sees to it that `has_span(hint)` if there is no tail, and says whether it did.
-    pub(crate) fn span_first(&mut self, hint: usize) -> Result<bool, Error> {
-        if self.tail.is_some() {
-            return Ok(false);
-        }
-        self.check(hint.max(1))?;
-        self.first_tail(hint.max(self.segment_size))?;
-        Ok(true)
+        self.limit = len.min(self.max_buffered);
+        self.write_limit = len.min(self.high_water_mark);
+        Some(true)
     }
 
     /// Commits a copy of `data`, in as many segments as it takes: all of it or nothing.
@@ -318,11 +316,19 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
         }
     }
 
-    /// Counts all as accepted, if `is_plain`.
+    /// Counts all as accepted, if `is_plain` and there is no span.
     #[inline]
     pub(crate) fn accept_plain(&mut self) {
         self.end = 0;
-        self.release_empty_tail();
+        if let Some(tail) = &self.tail {
+            if !self.pool.may_hold(tail) {
+                // The rest of `release_tail` is so already.
+                (self.limit, self.write_limit) = (0, 0);
+                if let Some(tail) = self.tail.take() {
+                    self.pool.give(tail);
+                }
+            }
+        }
     }
 
     /// Gives the tail, which holds nothing, back, unless the pool lets the writer hold it.

@@ -216,7 +216,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     /// [`Error::Completed`] and its kin after the end.
     #[inline]
     pub fn span_mut(&mut self, size_hint: usize) -> Result<&mut [u8], Error> {
-        if !self.buffer.has_span(size_hint) {
+        if !self.buffer.has_span(size_hint) && !(P::HAS_QUICK_TAKE && self.begin_quickly(size_hint.max(1))) {
             self.make_span(size_hint)?;
         }
         Ok(self.buffer.span())
@@ -225,10 +225,10 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     #[cold]
     #[inline(never)]
     fn make_span(&mut self, size_hint: usize) -> Result<(), Error> {
-        self.check_open()?;
-        if Foreign::call(&mut self.odd, || self.buffer.span_first(size_hint))? {
-            return Ok(());
+        if let Some(came) = self.begin(size_hint.max(1), P::take) {
+            return came.then_some(()).ok_or(Error::OutOfMemory);
         }
+        self.check_open()?;
         self.odd.set(Odd::SHAPE);
         let result = Foreign::call(&mut self.odd, || self.buffer.make_span(size_hint));
         self.note_shape();
@@ -256,23 +256,35 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     /// As [`span_mut`](Self::span_mut); nothing is committed. The span ends.
     #[inline]
     pub fn append(&mut self, data: &[u8]) -> Result<(), Error> {
-        if self.buffer.append_to_tail(data) { Ok(()) } else { self.append_slow(data) }
+        let is_done = self.buffer.append_to_tail(data)
+            || (P::HAS_QUICK_TAKE && self.begin_quickly(data.len()) && self.buffer.append_to_empty(data));
+        if is_done { Ok(()) } else { self.append_slow(data) }
+    }
+
+    /// Begins a batch with what the pool has at hand, if there is nothing else to think of, and says whether it did.
+    #[inline(never)]
+    fn begin_quickly(&mut self, len: usize) -> bool {
+        self.begin(len, P::take_first) == Some(true)
+    }
+
+    /// Begins a batch of `len` bytes with a segment that `take` brings, if there is nothing else to think of: then says whether one came.
+    #[inline]
+    fn begin(&mut self, len: usize, take: impl FnOnce(&mut P, usize) -> Option<P::Segment>) -> Option<bool> {
+        if !self.odd.is_none() || len == 0 {
+            return None;
+        }
+        Foreign::call(&mut self.odd, || self.buffer.begin(len, take))
     }
 
     #[cold]
     #[inline(never)]
     fn append_slow(&mut self, data: &[u8]) -> Result<(), Error> {
-        if self.odd.has(Odd::ENDED) {
-            return self.check_open();
+        match self.begin(data.len(), P::take) {
+            Some(true) if self.buffer.append_to_empty(data) => return Ok(()),
+            Some(false) => return Err(Error::OutOfMemory),
+            _ => {}
         }
-        if Foreign::call(&mut self.odd, || self.buffer.append_first(data))? {
-            return Ok(());
-        }
-        self.append_more(data)
-    }
-
-    #[inline(never)]
-    fn append_more(&mut self, data: &[u8]) -> Result<(), Error> {
+        self.check_open()?;
         self.odd.set(Odd::SHAPE);
         let result = Foreign::call(&mut self.odd, || self.buffer.append(data));
         self.note_shape();

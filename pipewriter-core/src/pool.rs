@@ -62,6 +62,19 @@ pub trait SegmentPool {
     /// `min_len` is never 0. A shorter segment counts as a refusal and is given back at once.
     fn take(&mut self, min_len: usize) -> Option<Self::Segment>;
 
+    /// Whether to ask [`take_first`](Self::take_first), right where bytes are appended: for a pool that lets its writers
+    /// [hold](Self::may_hold) nothing and has a segment at hand in most cases. Each append that needs no segment takes two
+    /// instructions more by it.
+    const HAS_QUICK_TAKE: bool = false;
+
+    /// Hands out a segment of at least `min_len` bytes for a batch that begins, if one is at hand: a few instructions, no
+    /// allocation. A `None` only means that [`take`](Self::take) is to be asked.
+    #[inline]
+    fn take_first(&mut self, min_len: usize) -> Option<Self::Segment> {
+        let _ = min_len;
+        None
+    }
+
     /// Takes back a segment that this pool handed out.
     fn give(&mut self, segment: Self::Segment);
 

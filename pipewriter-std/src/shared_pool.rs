@@ -1,6 +1,8 @@
 use std::{
     cell::{Cell, RefCell},
     fmt,
+    mem::ManuallyDrop,
+    ptr,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -42,7 +44,7 @@ use pipewriter_core::SegmentPool;
 #[doc(alias = "ArrayPool")]
 pub struct SharedPool {
     inner: Arc<Inner>,
-    /// Bytes that the writer with this handle has out: how large its present batch is.
+    /// Bytes that the writer with this handle has out, but for the segment that its thread kept: how large its present batch is.
     out_bytes: usize,
 }
 
@@ -73,33 +75,41 @@ const MAX_GROWTH: usize = 64 * 1024;
 /// What a batch past the bound takes at a time: it serves 64 KiB at least, however spans are cut.
 const STRIDE: usize = 128 * 1024;
 const DEFAULT_BOUND: usize = 16 * 1024 * 1024;
-/// Threads that may keep a segment of their own.
-const THREADS: usize = 64;
+/// Threads that may keep a segment of their own for one pool.
+const PLACES: usize = 64;
+/// Pools that one thread may keep a segment for.
+const POOLS: usize = 4;
+/// So often a pool goes without a spare before it takes that of another pool.
+const PATIENCE: u32 = 64;
 
 type Queue = ArrayQueue<Box<[u8]>>;
 
-static NEXT_ID: AtomicUsize = AtomicUsize::new(1);
+/// A key that no pool has had, for the spares at `index`.
+fn next_key(index: usize) -> usize {
+    static NEXT_BLOCK: AtomicUsize = AtomicUsize::new(POOLS);
+    NEXT_BLOCK.fetch_add(POOLS, Ordering::Relaxed) + index
+}
 
 struct Inner {
-    /// Tells a thread whether what it keeps is of this pool.
-    id: usize,
+    /// Tells a thread whether what it keeps is of this pool and no trim has come since: unique among all pools, and another after each trim.
+    key: AtomicUsize,
     bound: usize,
     clear: bool,
     /// Bytes in the queues, and those that threads may keep beside them: never more than `bound`.
     reserved: AtomicUsize,
-    /// Goes up with each trim: threads free what they kept before.
-    trims: AtomicUsize,
     segments: AtomicUsize,
     bytes: AtomicUsize,
     allocated: AtomicUsize,
     /// The queue at `n` keeps segments of `1 << (MIN_CLASS + n)` bytes. All are made with the pool, for a queue can not be made
     /// where the allocator may refuse.
     queues: Box<[Queue]>,
-    places: [Place; THREADS],
+    places: [Place; PLACES],
 }
 
-/// What one thread keeps, where the statistics see it.
+/// What one thread keeps, where the statistics see it. Two threads that wrote into one cache line would wait for each other at
+/// each take and give; 128 bytes, for processors fetch lines in pairs.
 #[derive(Default)]
+#[repr(align(128))]
 struct Place {
     taken: AtomicBool,
     /// The length of the segment, or 0. Only the thread that has the place writes it.
@@ -132,12 +142,13 @@ impl SharedPool {
 
     fn create(bound: usize, clear: bool) -> Self {
         let sizes = (MIN_CLASS..usize::BITS).map(|class| 1_usize << class).take_while(|len| *len <= bound);
+        static NEXT_INDEX: AtomicUsize = AtomicUsize::new(0);
+        let key = next_key(NEXT_INDEX.fetch_add(1, Ordering::Relaxed) % POOLS);
         let inner = Inner {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            key: AtomicUsize::new(key),
             bound,
             clear,
             reserved: AtomicUsize::new(0),
-            trims: AtomicUsize::new(0),
             segments: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             allocated: AtomicUsize::new(0),
@@ -147,12 +158,13 @@ impl SharedPool {
         Self { inner: Arc::new(inner), out_bytes: 0 }
     }
 
-    /// Frees what is kept. What another thread keeps is freed at the next `take` or `give` of that thread, or at its end.
+    /// Frees what is kept. What another thread keeps is freed when it next gives a segment back, or ends.
     pub fn trim(&self) {
-        self.inner.trims.fetch_add(1, Ordering::Relaxed);
-        let _ = LOCAL.try_with(|local| {
-            if local.id.get() == self.inner.id {
-                local.leave();
+        let index = self.inner.index();
+        let before = self.inner.key.swap(next_key(index), Ordering::Relaxed);
+        let _ = OWNERS.try_with(|owners| {
+            if SPARES.with(|spares| spares[index].key.get()) == before {
+                owners.leave(index);
             }
         });
         for queue in &self.inner.queues {
@@ -189,34 +201,50 @@ impl SharedPool {
 
 impl SegmentPool for SharedPool {
     type Segment = Box<[u8]>;
+    const HAS_QUICK_TAKE: bool = true;
 
-    #[inline]
     fn take(&mut self, min_len: usize) -> Option<Box<[u8]>> {
-        let spare = LOCAL.try_with(|local| local.take(&self.inner, min_len));
-        let segment = match spare {
-            Ok(Some(segment)) => segment,
-            _ => self.inner.take(min_len, self.out_bytes)?,
-        };
+        if let Some(segment) = self.take_first(min_len) {
+            return Some(segment);
+        }
+        let lent = SPARES.with(|spares| spares[self.inner.index()].lent(&self.inner));
+        let segment = self.inner.take(min_len, self.out_bytes.saturating_add(lent))?;
         self.out_bytes += segment.len();
         Some(segment)
     }
 
+    /// What this thread keeps, and only that.
+    #[inline]
+    fn take_first(&mut self, min_len: usize) -> Option<Box<[u8]>> {
+        let key = self.inner.key.load(Ordering::Relaxed);
+        SPARES.with(|spares| spares[key % POOLS].take(&self.inner, key, min_len))
+    }
+
     #[inline]
     fn give(&mut self, mut segment: Box<[u8]>) {
-        self.out_bytes = self.out_bytes.saturating_sub(segment.len());
+        if self.out_bytes > 0 {
+            self.out_bytes = self.out_bytes.saturating_sub(segment.len());
+        }
         if self.inner.clear {
-            segment.fill(0);
+            clear(&mut segment);
         }
-        // A thread that is ending leaves it in the slot.
-        let mut slot = Some(segment);
-        let _ = LOCAL.try_with(|local| local.give(&self.inner, &mut slot));
-        if let Some(segment) = slot {
-            self.inner.give(segment);
-        }
+        let key = self.inner.key.load(Ordering::Relaxed);
+        SPARES.with(|spares| spares[key % POOLS].give(&self.inner, key, segment));
     }
 }
 
+#[cold]
+fn clear(segment: &mut [u8]) {
+    segment.fill(0);
+}
+
 impl Inner {
+    /// Which of a thread's spares may be of this pool: always the same.
+    #[inline]
+    fn index(&self) -> usize {
+        self.key.load(Ordering::Relaxed) % POOLS
+    }
+
     /// Counts `len` bytes as kept, if the bound allows.
     fn reserve(&self, len: usize) -> bool {
         let add = |kept: usize| kept.checked_add(len).filter(|sum| *sum <= self.bound);
@@ -280,139 +308,162 @@ impl Inner {
 }
 
 thread_local! {
-    static LOCAL: Local = const { Local::new() };
+    /// What this thread keeps, reached without a look at whether the thread is ending: nothing in it has to be dropped.
+    static SPARES: [Spare; POOLS] = const { [const { Spare::new() }; POOLS] };
+    /// Gives it back when the thread ends.
+    static OWNERS: Owners = const { Owners { pools: [const { RefCell::new(Weak::new()) }; POOLS] } };
 }
 
-/// What one thread keeps: at most one segment, of one pool.
-struct Local {
-    /// Of the pool that it belongs to; 0 if to none.
-    id: Cell<usize>,
-    /// Its place in that pool.
+/// What one thread keeps for one pool: at most one segment.
+#[repr(align(64))]
+struct Spare {
+    /// The key of that pool when it became so; 0 if it is for none. As long as it equals the pool's, `place` and `reserved` are of that pool.
+    key: Cell<usize>,
+    /// The thread's place in that pool.
     place: Cell<usize>,
-    /// Bytes of the pool's bound set aside for `spare`, whether it is there or not.
+    /// Bytes of the pool's bound set aside for `segment`, whether it is there or not.
     reserved: Cell<usize>,
-    trims: Cell<usize>,
-    spare: Cell<Option<Box<[u8]>>>,
-    pool: RefCell<Weak<Inner>>,
+    /// How often another pool had to go without, since this one has it.
+    misses: Cell<u32>,
+    segment: Cell<Option<ManuallyDrop<Box<[u8]>>>>,
 }
 
-impl Local {
+impl Spare {
     const fn new() -> Self {
         Self {
-            id: Cell::new(0),
+            key: Cell::new(0),
             place: Cell::new(0),
             reserved: Cell::new(0),
-            trims: Cell::new(0),
-            spare: Cell::new(None),
-            pool: RefCell::new(Weak::new()),
+            misses: Cell::new(0),
+            segment: Cell::new(None),
         }
     }
 
     #[inline]
-    fn take(&self, pool: &Arc<Inner>, min_len: usize) -> Option<Box<[u8]>> {
-        if self.id.get() != pool.id {
+    fn take(&self, pool: &Inner, key: usize, min_len: usize) -> Option<Box<[u8]>> {
+        if self.key.get() != key {
             return None;
         }
-        if self.trims.get() != pool.trims.load(Ordering::Relaxed) {
-            self.leave();
-            return None;
-        }
-        let segment = self.spare.take()?;
+        let segment = self.segment.take()?;
         if segment.len() < min_len {
-            self.spare.set(Some(segment));
+            self.segment.set(Some(segment));
             return None;
         }
         self.note(pool, 0);
-        Some(segment)
+        Some(ManuallyDrop::into_inner(segment))
     }
 
-    /// Keeps the segment in `slot`, or leaves it there.
-    #[inline]
-    fn give(&self, pool: &Arc<Inner>, slot: &mut Option<Box<[u8]>>) {
-        let Some(segment) = slot.take() else { return };
+    /// How long the segment is that this thread kept and now has not: most likely the first one of the batch that asks.
+    fn lent(&self, pool: &Inner) -> usize {
+        let segment = self.segment.take();
+        let is_lent = segment.is_none() && self.key.get() == pool.key.load(Ordering::Relaxed);
+        self.segment.set(segment);
+        if is_lent { self.reserved.get() } else { 0 }
+    }
+
+    /// Keeps `segment`, or sees to it that it gets where it belongs.
+    #[inline(never)]
+    fn give(&self, pool: &Arc<Inner>, key: usize, segment: Box<[u8]>) {
         let len = segment.len();
-        let known = self.id.get() == pool.id
-            && len <= self.reserved.get()
-            && self.trims.get() == pool.trims.load(Ordering::Relaxed);
-        if known || self.adopt(pool, len) {
-            let spare = self.spare.replace(Some(segment));
-            self.note(pool, len);
-            if spare.is_some() {
-                self.keep_longer(pool, slot, spare);
-            }
-        } else {
-            *slot = Some(segment);
+        if self.key.get() != key || len > self.reserved.get() {
+            return give_slow(pool, segment);
+        }
+        let before = self.segment.replace(Some(ManuallyDrop::new(segment)));
+        self.note(pool, len);
+        if let Some(before) = before {
+            let shorter = self.keep_longer(pool, ManuallyDrop::into_inner(before));
+            pool.give(shorter);
         }
     }
 
-    /// Of the segment just kept and the one that was kept before, leaves the shorter in `slot`: the bytes are set aside for
-    /// the longer.
+    /// Of the segment just kept and the one that was kept before, gives back the shorter: the bytes are set aside for the longer.
     #[cold]
-    fn keep_longer(&self, pool: &Inner, slot: &mut Option<Box<[u8]>>, before: Option<Box<[u8]>>) {
-        let now = self.spare.take();
-        let (longer, shorter) = if len_of(&before) > len_of(&now) { (before, now) } else { (now, before) };
-        self.note(pool, len_of(&longer));
-        self.spare.set(longer);
-        *slot = shorter;
+    fn keep_longer(&self, pool: &Inner, before: Box<[u8]>) -> Box<[u8]> {
+        let Some(now) = self.segment.take() else { return before };
+        let now = ManuallyDrop::into_inner(now);
+        let (longer, shorter) = if before.len() > now.len() { (before, now) } else { (now, before) };
+        self.note(pool, longer.len());
+        self.segment.set(Some(ManuallyDrop::new(longer)));
+        shorter
     }
 
     #[inline]
     fn note(&self, pool: &Inner, len: usize) {
-        if let Some(place) = pool.places.get(self.place.get()) {
-            place.len.store(len, Ordering::Relaxed);
-        }
+        pool.places[self.place.get() % PLACES].len.store(len, Ordering::Relaxed);
     }
 
-    /// Sees to it that this thread may keep a segment of `len` bytes for `pool`, unless it is busy with another pool.
-    #[cold]
-    fn adopt(&self, pool: &Arc<Inner>, len: usize) -> bool {
-        let others = self.id.get() != pool.id && self.pool.borrow().strong_count() > 0;
-        if others || len > MAX_GROWTH || !len.is_power_of_two() {
-            return false;
+    /// Makes the segment in `slot` the one that this thread keeps for `pool`, if that may be; else leaves it there.
+    fn adopt(&self, owner: &RefCell<Weak<Inner>>, pool: &Arc<Inner>, slot: &mut Option<Box<[u8]>>) {
+        let key = pool.key.load(Ordering::Relaxed);
+        let len = slot.as_ref().map_or(0, |segment| segment.len());
+        let has_longer = self.key.get() == key && len <= self.reserved.get();
+        if has_longer || len > MAX_GROWTH || !len.is_power_of_two() {
+            return;
         }
-        self.leave();
+        let is_of_another = {
+            let owner = owner.borrow();
+            owner.strong_count() > 0 && !ptr::eq(owner.as_ptr(), Arc::as_ptr(pool))
+        };
+        if is_of_another && self.misses.replace(self.misses.get() + 1) < PATIENCE {
+            return;
+        }
+        self.leave(owner);
         if !pool.reserve(len) {
-            return false;
+            return;
         }
         let take =
             |place: &Place| place.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        let Some(place) = pool.places.iter().position(take) else {
-            pool.release(len);
-            return false;
-        };
-        *self.pool.borrow_mut() = Arc::downgrade(pool);
-        self.id.set(pool.id);
+        let Some(place) = pool.places.iter().position(take) else { return pool.release(len) };
+        owner.replace(Arc::downgrade(pool));
+        self.key.set(key);
         self.place.set(place);
         self.reserved.set(len);
-        self.trims.set(pool.trims.load(Ordering::Relaxed));
-        true
+        self.segment.set(slot.take().map(ManuallyDrop::new));
+        self.note(pool, len);
     }
 
-    /// Gives what this thread keeps back to its pool, if that is still there, and belongs to none.
-    #[cold]
-    fn leave(&self) {
-        self.id.set(0);
-        let pool = self.pool.take();
-        let spare = self.spare.take();
-        let Some(pool) = pool.upgrade() else { return };
+    /// Gives what is kept back to its pool, if that is still there, and is for none.
+    fn leave(&self, owner: &RefCell<Weak<Inner>>) {
+        let key = self.key.take();
+        self.misses.set(0);
+        let segment = self.segment.take().map(ManuallyDrop::into_inner);
+        let Some(pool) = owner.take().upgrade() else { return };
         pool.release(self.reserved.take());
-        if let Some(place) = pool.places.get(self.place.get()) {
-            place.len.store(0, Ordering::Relaxed);
-            place.taken.store(false, Ordering::Release);
-        }
-        if let Some(segment) = spare {
-            if self.trims.get() == pool.trims.load(Ordering::Relaxed) { pool.give(segment) } else { pool.free(segment) }
+        self.note(&pool, 0);
+        pool.places[self.place.get() % PLACES].taken.store(false, Ordering::Release);
+        if let Some(segment) = segment {
+            // After a trim it is what the trim was to free.
+            if key == pool.key.load(Ordering::Relaxed) { pool.give(segment) } else { pool.free(segment) }
         }
     }
 }
 
-fn len_of(segment: &Option<Box<[u8]>>) -> usize {
-    segment.as_ref().map_or(0, |segment| segment.len())
+/// Takes back a segment that this thread can not keep as it is.
+#[cold]
+fn give_slow(pool: &Arc<Inner>, segment: Box<[u8]>) {
+    let index = pool.index();
+    let mut slot = Some(segment);
+    // A thread that is ending keeps nothing.
+    let _ = OWNERS.try_with(|owners| SPARES.with(|spares| spares[index].adopt(&owners.pools[index], pool, &mut slot)));
+    if let Some(segment) = slot {
+        pool.give(segment);
+    }
 }
 
-impl Drop for Local {
+/// The pools that a thread keeps segments for.
+struct Owners {
+    pools: [RefCell<Weak<Inner>>; POOLS],
+}
+
+impl Owners {
+    fn leave(&self, index: usize) {
+        SPARES.with(|spares| spares[index].leave(&self.pools[index]));
+    }
+}
+
+impl Drop for Owners {
     fn drop(&mut self) {
-        self.leave();
+        (0..POOLS).for_each(|index| self.leave(index));
     }
 }
 

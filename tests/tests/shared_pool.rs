@@ -258,3 +258,29 @@ fn a_writer_over_it_sends_every_byte_in_order() {
     writer.complete().unwrap();
     assert!(*writer.get_ref() == expected);
 }
+
+#[test]
+fn more_pools_on_one_thread_than_it_keeps_segments_for_lose_and_allocate_nothing() {
+    let pools: [_; 9] = std::array::from_fn(|_| SharedPool::new());
+    let mut writers: Vec<_> = pools.iter().map(writer).collect();
+    // In turns and in runs: a pool that goes without often enough takes the place of another one.
+    let mut rounds = || {
+        for run in [1, 500, 1, 7] {
+            for writer in &mut writers {
+                for _ in 0..run {
+                    writer.append(b"hello").unwrap();
+                    writer.flush().unwrap();
+                }
+            }
+        }
+    };
+    rounds();
+    let ((), usage) = measure(rounds);
+    assert_eq!(usage.allocations, 0);
+    for pool in &pools {
+        let stats = pool.stats();
+        assert_eq!((stats.segments_out, stats.segments_kept, stats.segments_allocated), (0, 1, 1), "{stats:?}");
+        pool.trim();
+        assert_eq!((pool.stats().segments_kept, pool.stats().bytes_kept), (0, 0));
+    }
+}
