@@ -14,7 +14,7 @@ use std::{
 use async_io::Async;
 use futures_io::AsyncWrite;
 use futures_util::{AsyncWriteExt, io::BufWriter as FuturesBufWriter};
-use pipewriter_std::{PipeWriter, blocking};
+use pipewriter_std::{HeapPool, PipeWriter, PipeWriterOptions, blocking};
 
 use crate::clock::thread_time;
 
@@ -72,23 +72,25 @@ pub const PATTERNS: [Pattern; 5] = [
 /// Who writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
-    /// Our blocking writer.
-    Ours,
+    /// Our blocking writer, with a pool that keeps so many MiB for the next batch, or the default of 64 KiB.
+    Ours(Option<usize>),
     /// std's with so many KiB.
     Std(usize),
-    /// Our async writer.
-    OursAsync,
+    /// Our async writer, likewise.
+    OursAsync(Option<usize>),
     /// That of futures with so many KiB.
     Futures(usize),
 }
 
 /// Every writer, and what records call it.
-pub const WRITERS: [(Writer, &str); 8] = [
-    (Writer::Ours, "pipewriter blocking"),
+pub const WRITERS: [(Writer, &str); 10] = [
+    (Writer::Ours(None), "pipewriter blocking"),
+    (Writer::Ours(Some(2)), "pipewriter blocking, 2 MiB kept"),
     (Writer::Std(8), "std BufWriter, 8 KiB"),
     (Writer::Std(64), "std BufWriter, 64 KiB"),
     (Writer::Std(256), "std BufWriter, 256 KiB"),
-    (Writer::OursAsync, "pipewriter async"),
+    (Writer::OursAsync(None), "pipewriter async"),
+    (Writer::OursAsync(Some(2)), "pipewriter async, 2 MiB kept"),
     (Writer::Futures(8), "futures BufWriter, 8 KiB"),
     (Writer::Futures(64), "futures BufWriter, 64 KiB"),
     (Writer::Futures(256), "futures BufWriter, 256 KiB"),
@@ -111,8 +113,8 @@ pub struct Sent {
 #[must_use]
 pub const fn has(kind: Kind, writer: Writer) -> bool {
     match writer {
-        Writer::Ours | Writer::Std(_) => true,
-        Writer::OursAsync | Writer::Futures(_) => matches!(kind, Kind::Unix | Kind::SlowUnix | Kind::Tcp),
+        Writer::Ours(_) | Writer::Std(_) => true,
+        Writer::OursAsync(_) | Writer::Futures(_) => matches!(kind, Kind::Unix | Kind::SlowUnix | Kind::Tcp),
     }
 }
 
@@ -134,7 +136,7 @@ pub fn send(kind: Kind, writer: Writer, pattern: &Pattern, total: usize) -> io::
             let (ours, theirs) = UnixStream::pair()?;
             let at_once = if kind == Kind::SlowUnix { 1 << 10 } else { 256 << 10 };
             read_while(theirs, at_once, || match writer {
-                Writer::OursAsync | Writer::Futures(_) => run_async(Async::new(ours)?, writer, pattern, messages),
+                Writer::OursAsync(_) | Writer::Futures(_) => run_async(Async::new(ours)?, writer, pattern, messages),
                 _ => run(ours, writer, pattern, messages),
             })
         }
@@ -143,7 +145,7 @@ pub fn send(kind: Kind, writer: Writer, pattern: &Pattern, total: usize) -> io::
             let ours = TcpStream::connect(listener.local_addr()?)?;
             let theirs = listener.accept()?.0;
             read_while(theirs, 256 << 10, || match writer {
-                Writer::OursAsync | Writer::Futures(_) => run_async(Async::new(ours)?, writer, pattern, messages),
+                Writer::OursAsync(_) | Writer::Futures(_) => run_async(Async::new(ours)?, writer, pattern, messages),
                 _ => run(ours, writer, pattern, messages),
             })
         }
@@ -283,9 +285,14 @@ macro_rules! messages {
     }};
 }
 
+fn options(kept: Option<usize>) -> PipeWriterOptions {
+    let pool = kept.map_or_else(HeapPool::new, |mib| HeapPool::with_bound(mib * MIB));
+    PipeWriterOptions::new().pool(pool)
+}
+
 #[inline(never)]
-fn ours(stream: impl Write, pattern: &Pattern, messages: usize) -> io::Result<(u64, u64)> {
-    let mut writer = blocking::PipeWriter::new(Counted::new(stream));
+fn ours(stream: impl Write, kept: Option<usize>, pattern: &Pattern, messages: usize) -> io::Result<(u64, u64)> {
+    let mut writer = blocking::PipeWriter::with_options(Counted::new(stream), options(kept));
     messages!(
         pattern,
         messages,
@@ -315,8 +322,13 @@ fn std(stream: impl Write, kib: usize, pattern: &Pattern, messages: usize) -> io
 }
 
 #[inline(never)]
-async fn ours_async(stream: impl AsyncWrite + Unpin, pattern: &Pattern, messages: usize) -> io::Result<(u64, u64)> {
-    let mut writer = PipeWriter::new(Counted::new(stream));
+async fn ours_async(
+    stream: impl AsyncWrite + Unpin,
+    kept: Option<usize>,
+    pattern: &Pattern,
+    messages: usize,
+) -> io::Result<(u64, u64)> {
+    let mut writer = PipeWriter::with_options(Counted::new(stream), options(kept));
     messages!(
         pattern,
         messages,
@@ -354,7 +366,8 @@ fn run(stream: impl Write, writer: Writer, pattern: &Pattern, messages: usize) -
     let before = thread_time();
     let (bytes, calls) = match writer {
         Writer::Std(kib) => std(stream, kib, pattern, messages),
-        _ => ours(stream, pattern, messages),
+        Writer::Ours(kept) => ours(stream, kept, pattern, messages),
+        Writer::OursAsync(_) | Writer::Futures(_) => unreachable!("`send` runs these as futures"),
     }?;
     Ok(Sent { bytes, time: Duration::ZERO, cpu: thread_time().saturating_sub(before), calls })
 }
@@ -364,7 +377,8 @@ fn run_async(stream: impl AsyncWrite + Unpin, writer: Writer, pattern: &Pattern,
     let (bytes, calls) = async_io::block_on(async {
         match writer {
             Writer::Futures(kib) => futures(stream, kib, pattern, messages).await,
-            _ => ours_async(stream, pattern, messages).await,
+            Writer::OursAsync(kept) => ours_async(stream, kept, pattern, messages).await,
+            Writer::Ours(_) | Writer::Std(_) => unreachable!("`send` runs these blocking"),
         }
     })?;
     Ok(Sent { bytes, time: Duration::ZERO, cpu: thread_time().saturating_sub(before), calls })
