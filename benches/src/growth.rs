@@ -3,9 +3,11 @@
 use std::{
     hint::black_box,
     io::{self, Write},
+    pin::Pin,
+    task::{Context, Waker},
 };
 
-use pipewriter_std::{HeapPool, PipeWriterOptions, SegmentPool, blocking::PipeWriter};
+use pipewriter_std::{HeapPool, PipeWriter as AsyncPipeWriter, PipeWriterOptions, SegmentPool, blocking::PipeWriter};
 
 use crate::{
     Sink,
@@ -24,6 +26,8 @@ pub enum Axis {
     BytesLimit,
     /// The flush of so many bytes alone, which does not touch them.
     FlushOnly,
+    /// The same by the async writer, which lets other tasks have their turn after every 4 MiB.
+    FlushAsync,
     /// Segments per flush, each of 64 bytes, on a stream that takes all.
     Segments,
     /// The same on a stream that takes only the first chunk of each call.
@@ -48,7 +52,7 @@ pub struct Growth {
 }
 
 /// All of them.
-pub static GROWTHS: [Growth; 7] = [
+pub static GROWTHS: [Growth; 8] = [
     Growth { name: "bytes per flush", axis: Axis::Bytes, per: "byte", most: 64 << 20, flat_from: 64 << 10 },
     Growth {
         name: "bytes per flush, all kept",
@@ -59,6 +63,7 @@ pub static GROWTHS: [Growth; 7] = [
     },
     Growth { name: "bytes per flush, limit", axis: Axis::BytesLimit, per: "byte", most: 64 << 20, flat_from: 64 << 10 },
     Growth { name: "flush alone", axis: Axis::FlushOnly, per: "byte", most: 64 << 20, flat_from: 64 << 10 },
+    Growth { name: "flush alone, async", axis: Axis::FlushAsync, per: "byte", most: 64 << 20, flat_from: 64 << 10 },
     Growth { name: "segments", axis: Axis::Segments, per: "segment", most: 100_000, flat_from: 100 },
     Growth { name: "only the first chunk taken", axis: Axis::FirstChunk, per: "call", most: 100_000, flat_from: 100 },
     Growth { name: "1-byte short writes", axis: Axis::OneByte, per: "call", most: 4 << 20, flat_from: 64 << 10 },
@@ -89,6 +94,9 @@ impl Growth {
             Axis::BytesKept => Box::new(Filled(Piped { writer: PipeWriter::with_options(at_once(), large), size })),
             Axis::BytesLimit => Box::new(Limit { room: Vec::with_capacity(size), size, sink: Sink::default() }),
             Axis::FlushOnly => Box::new(Piped { writer: PipeWriter::with_options(at_once(), large), size }),
+            Axis::FlushAsync => {
+                Box::new(PipedAsync { writer: AsyncPipeWriter::with_options(Sink::default(), large), size })
+            }
             Axis::Segments => Box::new(small(Takes::All)),
             Axis::FirstChunk => Box::new(small(Takes::FirstChunk)),
             Axis::OneByte => {
@@ -142,6 +150,29 @@ impl<P: SegmentPool> Case for Piped<P> {
             self.writer.flush().expect("a stream that goes on");
         });
         self.check(before);
+        time
+    }
+}
+
+/// Fills an async writer and measures the flush, on an executor that polls again as soon as it is woken.
+struct PipedAsync {
+    writer: AsyncPipeWriter<Sink>,
+    size: usize,
+}
+
+impl Case for PipedAsync {
+    fn once(&mut self) -> f64 {
+        let before = self.writer.get_ref().bytes;
+        pages(self.size).try_for_each(|page| self.writer.append(black_box(page))).expect("memory");
+        let cx = &mut Context::from_waker(Waker::noop());
+        let time = nanoseconds(|| {
+            while Pin::new(&mut self.writer)
+                .poll_flush(cx)
+                .map(|flushed| flushed.expect("a stream that goes on"))
+                .is_pending()
+            {}
+        });
+        assert_eq!(self.writer.get_ref().bytes - before, self.size as u64, "every byte arrives once");
         time
     }
 }

@@ -216,7 +216,8 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     /// [`Error::Completed`] and its kin after the end.
     #[inline]
     pub fn span_mut(&mut self, size_hint: usize) -> Result<&mut [u8], Error> {
-        if !self.buffer.has_span(size_hint) && !(P::HAS_QUICK_TAKE && self.begin_quickly(size_hint.max(1))) {
+        let is_there = self.buffer.has_span(size_hint) || (P::HAS_QUICK_TAKE && self.begin_quickly(size_hint.max(1)));
+        if !is_there {
             self.make_span(size_hint)?;
         }
         Ok(self.buffer.span())

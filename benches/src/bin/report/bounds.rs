@@ -226,6 +226,19 @@ fn grown(record: &Record, bounds: &mut Vec<Bound>) {
         bounds.push(Bound { what, found: [found, None], limit: Limit::AtMost(1.2), counts: 0 });
     }
     bounds.push(Bound {
+        what: "flush of 64 MiB to a stream that touches no byte: async, which yields every 4 MiB / blocking, which never does"
+            .into(),
+        found: [
+            record.ratio(
+                ["growth", PLAIN, "flush alone, async", "67108864", "ns per byte"],
+                ["growth", PLAIN, "flush alone", "67108864", "ns per byte"],
+            ),
+            None,
+        ],
+        limit: Limit::AtMost(1.5),
+        counts: 0,
+    });
+    bounds.push(Bound {
         what: "time per call: 1-byte short writes / whole segments".into(),
         found: [
             record.ratio(
