@@ -1,8 +1,8 @@
-//! The one loop that moves bytes from the buffer to the stream, and its short cuts.
+//! The one loop that moves bytes from the buffer to the stream.
 //!
 //! Every flush, emit, complete, plain write and last write runs [`Pipe::drive`]. A turn of it makes one call to the stream
-//! and settles what came of it; only then does any counter change. The two short cuts make the same first calls where a
-//! flush is as simple as can be, settle the one outcome that needs no thought, and hand every other to the loop.
+//! and settles what came of it; only then does any counter change. `adapter.rs` has two short cuts that end here where they
+//! meet anything unusual.
 
 use core::{
     mem,
@@ -21,27 +21,6 @@ pub(crate) enum Outcome<E> {
     Flushed(Poll<Result<(), E>>),
 }
 
-/// A flush that [`Pipe::start_flush`] or [`Pipe::start_write_and_flush`] has begun and that is to be finished at once.
-#[must_use = "the flush is not finished, and a cancel or an error in it not seen"]
-pub struct Started<E>(Step<E>);
-
-enum Step<E> {
-    /// No call was made.
-    None,
-    /// A write was made, of what the flush began with.
-    Wrote(Outcome<E>),
-    /// That was accepted to the last byte.
-    Accepted,
-    /// And the stream was asked to flush.
-    Flushed(Outcome<E>),
-}
-
-impl<E> core::fmt::Debug for Started<E> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Started").finish_non_exhaustive()
-    }
-}
-
 impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     /// Chunks in one call at most: `IOV_MAX` of Linux and the BSDs.
     pub(crate) const MAX_CHUNKS: u16 = 1024;
@@ -55,136 +34,6 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     const YIELD_CALLS: u32 = 1 << 18;
     /// Chunks that a vectored write offers at least.
     const MIN_WINDOW: u16 = 16;
-
-    /// The first half of [`poll_flush`](Self::poll_flush): all of it, where one chunk goes out whole and the stream flushes at once.
-    ///
-    /// For adapters, which keep this half inline (`always`: a flush that is called in several places is else a call with its
-    /// result in memory, and twice as slow) and call [`finish_flush`](Self::finish_flush) out of line.
-    ///
-    /// # Errors
-    ///
-    /// What [`finish_flush`](Self::finish_flush) has to go on with.
-    #[inline(always)]
-    pub fn start_flush<W: PollWrite>(
-        &mut self,
-        cx: &mut Context<'_>,
-        stream: &mut W,
-    ) -> Result<FlushResult, Started<W::Error>> {
-        if !self.odd.is_none() || self.link.is_cancel_requested() {
-            return Err(Started(Step::None));
-        }
-        self.buffer.end_span();
-        let chunk = self.buffer.plain();
-        let offered = chunk.len();
-        if offered == 0 {
-            Foreign::call(&mut self.odd, || self.buffer.release_empty_tail());
-            return Ok(FlushResult::FLUSHED);
-        }
-        if offered > Self::MAX_OFFER {
-            return Err(Started(Step::None));
-        }
-        let result = Foreign::call(&mut self.odd, || stream.poll_write(cx, chunk));
-        if !matches!(&result, Poll::Ready(Ok(n)) if *n == offered) {
-            return Err(Started(Step::Wrote(Outcome::Wrote { offered, chunks: 1, result })));
-        }
-        self.odd.assign(Odd::FLUSH_DUE);
-        Foreign::call(&mut self.odd, || self.buffer.accept_plain());
-        self.flush_stream(cx, stream)
-    }
-
-    /// The second half of [`poll_flush`](Self::poll_flush).
-    ///
-    /// # Errors
-    ///
-    /// As [`poll_flush`](Self::poll_flush).
-    #[cold]
-    pub fn finish_flush<W: PollWrite>(
-        &mut self,
-        cx: &mut Context<'_>,
-        stream: &mut W,
-        started: Started<W::Error>,
-    ) -> Poll<Result<FlushResult, W::Error>> {
-        match started.0 {
-            Step::None | Step::Accepted => self.poll_to(cx, stream, Goal::Flush),
-            Step::Wrote(outcome) | Step::Flushed(outcome) => {
-                self.drive(cx, stream, &mut &[][..], Goal::Flush, Some(outcome))
-            }
-        }
-    }
-
-    /// The first half of [`poll_write_and_flush`](Self::poll_write_and_flush): all of it, where nothing is buffered, `data` goes out whole and the
-    /// stream flushes at once.
-    ///
-    /// # Errors
-    ///
-    /// What [`finish_write_and_flush`](Self::finish_write_and_flush) has to go on with, and without fail: only then is `data` kept.
-    #[inline(always)]
-    pub fn start_write_and_flush<W: PollWrite>(
-        &mut self,
-        cx: &mut Context<'_>,
-        stream: &mut W,
-        data: &[u8],
-    ) -> Result<FlushResult, Started<W::Error>> {
-        let offered = data.len();
-        if !self.odd.is_none()
-            || self.buffer.buffered() > 0
-            || self.link.is_cancel_requested()
-            || offered > Self::MAX_OFFER.min(self.buffer.max_buffered())
-            || offered == 0
-        {
-            return Err(Started(Step::None));
-        }
-        self.buffer.end_span();
-        let argument = Argument { pipe: self, rest: data };
-        let result = Foreign::call(&mut argument.pipe.odd, || stream.poll_write(cx, data));
-        mem::forget(argument);
-        if !matches!(&result, Poll::Ready(Ok(n)) if *n == offered) {
-            return Err(Started(Step::Wrote(Outcome::Wrote { offered, chunks: 1, result })));
-        }
-        self.odd.assign(Odd::FLUSH_DUE);
-        Foreign::call(&mut self.odd, || self.buffer.release_empty_tail());
-        self.flush_stream(cx, stream)
-    }
-
-    /// The second half of [`poll_write_and_flush`](Self::poll_write_and_flush), with the same `data`.
-    ///
-    /// # Errors
-    ///
-    /// As [`poll_write_and_flush`](Self::poll_write_and_flush).
-    #[cold]
-    pub fn finish_write_and_flush<W: PollWrite>(
-        &mut self,
-        cx: &mut Context<'_>,
-        stream: &mut W,
-        data: &[u8],
-        started: Started<W::Error>,
-    ) -> Poll<Result<FlushResult, W::Error>> {
-        match started.0 {
-            Step::None => self.write_and_flush(cx, stream, data),
-            Step::Wrote(outcome) => self.send_argument(cx, stream, data, Some(outcome)),
-            Step::Accepted => self.poll_to(cx, stream, Goal::Flush),
-            Step::Flushed(outcome) => self.drive(cx, stream, &mut &[][..], Goal::Flush, Some(outcome)),
-        }
-    }
-
-    /// The flush of the stream after a write that left nothing behind; `odd` has no bit set but `FLUSH_DUE`.
-    #[inline(always)]
-    fn flush_stream<W: PollWrite>(
-        &mut self,
-        cx: &mut Context<'_>,
-        stream: &mut W,
-    ) -> Result<FlushResult, Started<W::Error>> {
-        // A cancel through `&self` can not have come meanwhile.
-        if self.link.is_cancel_requested() {
-            return Err(Started(Step::Accepted));
-        }
-        let result = Foreign::call(&mut self.odd, || stream.poll_flush(cx));
-        if !matches!(&result, Poll::Ready(Ok(()))) {
-            return Err(Started(Step::Flushed(Outcome::Flushed(result))));
-        }
-        self.odd.assign(0);
-        Ok(FlushResult::FLUSHED)
-    }
 
     /// A flush or an emit, on a pipe in any state.
     pub(crate) fn poll_to<W: PollWrite>(
@@ -200,7 +49,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     }
 
     /// `poll_write_and_flush` on a pipe in any state, no call having been made.
-    fn write_and_flush<W: PollWrite>(
+    pub(crate) fn write_and_flush<W: PollWrite>(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut W,
@@ -221,7 +70,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
 
     /// Flushes the buffer and `data` behind it, and keeps what the stream does not accept of `data`.
     #[inline(never)]
-    fn send_argument<W: PollWrite>(
+    pub(crate) fn send_argument<W: PollWrite>(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut W,
@@ -437,9 +286,9 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
 }
 
 /// An argument of `write_and_flush` on its way: if the stream panics, what it had not accepted is buffered all the same.
-struct Argument<'a, 'd, P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> {
-    pipe: &'a mut Pipe<P, L, Q>,
-    rest: &'d [u8],
+pub(crate) struct Argument<'a, 'd, P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> {
+    pub(crate) pipe: &'a mut Pipe<P, L, Q>,
+    pub(crate) rest: &'d [u8],
 }
 
 impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Drop for Argument<'_, '_, P, L, Q> {

@@ -6,6 +6,7 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+mod adapter;
 mod buffer;
 mod drive;
 mod error;
@@ -20,7 +21,7 @@ mod sync;
 mod write;
 
 pub use crate::{
-    drive::Started,
+    adapter::Started,
     error::Error,
     fixed::{FixedQueue, SlicePool},
     options::Options,

@@ -400,13 +400,6 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         self.poll_write_vectored(cx, stream, core::iter::once(buf))
     }
 
-    /// The part of [`poll_write`](Self::poll_write) that needs no thought: takes all of `buf` if there is something in it
-    /// and it fits below the high-water mark and into the segment at hand, and says whether it did.
-    #[inline]
-    pub fn try_write(&mut self, buf: &[u8]) -> bool {
-        self.buffer.write_to_tail(buf)
-    }
-
     /// [`poll_write`](Self::poll_write) of several slices, one behind the other.
     ///
     /// # Errors
@@ -440,23 +433,6 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
             }
         }
         Poll::Ready(Ok(taken))
-    }
-
-    /// Writes what is buffered if that can be done without risk: the pipe is open, and the stream has neither panicked
-    /// nor claimed too much since the last flush that went well. For a writer that is dropped. Sees no cancel.
-    ///
-    /// # Errors
-    ///
-    /// As [`poll_flush`](Self::poll_flush).
-    pub fn poll_last_write<W: PollWrite>(
-        &mut self,
-        cx: &mut Context<'_>,
-        stream: &mut W,
-    ) -> Poll<Result<(), W::Error>> {
-        if self.odd.has(Odd::ENDED | Odd::SUSPECT) {
-            return Poll::Ready(Ok(()));
-        }
-        self.drive(cx, stream, &mut &[][..], Goal::Drain, None).map_ok(drop)
     }
 
     // ---- the end ----
