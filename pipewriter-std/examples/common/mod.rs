@@ -19,10 +19,16 @@ use std::{
 
 use futures_io::AsyncWrite;
 
-/// Runs an example with somewhere to print to; an error is one line and exit status 1.
+/// Runs an example with somewhere to print its report to; an error is one line and exit status 1.
 pub(crate) fn run(name: &str, example: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> ExitCode {
-    let mut out = io::stdout();
-    match example(&mut out).and_then(|()| out.flush()) {
+    let mut report = Vec::new();
+    let print = |report: Vec<u8>| {
+        let mut out = io::stdout();
+        out.write_all(&report).and_then(|()| out.flush()).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot write the report to standard output: {error}"))
+        })
+    };
+    match example(&mut report).and_then(|()| print(report)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{name}: {error}");
@@ -72,7 +78,8 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} records ({} bytes, hash {:016x})", self.records, self.bytes, self.hash.finish())
+        let noun = if self.records == 1 { "record" } else { "records" };
+        write!(f, "{} {noun} ({} bytes, hash {:016x})", self.records, self.bytes, self.hash.finish())
     }
 }
 
@@ -125,6 +132,13 @@ impl Lines {
     pub(crate) fn open() -> io::Result<Self> {
         let mut arguments = env::args_os().skip(1);
         let (path, name) = match (arguments.next(), arguments.next()) {
+            (Some(option), _) if option.to_string_lossy().starts_with('-') && option != "-" => {
+                return Err(io::Error::other(format!(
+                    "there is no option {}; the only argument is the FILE whose lines to send, by default README.md \
+                     (one whose name begins with - as ./-name)",
+                    option.to_string_lossy()
+                )));
+            }
             (_, Some(_)) => return Err(io::Error::other("there is one argument at most: the file to send")),
             (Some(path), None) => (path.clone(), path.to_string_lossy().into_owned()),
             (None, None) => {
