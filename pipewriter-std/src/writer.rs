@@ -92,7 +92,8 @@ impl<W> PipeWriter<W> {
         Self::with_options(inner, PipeWriterOptions::new())
     }
 
-    /// Frees the memory that the writer keeps for the next batch; what is buffered stays. The span ends.
+    /// Frees the segments that the writer keeps for the next batch, but not the lists they were in (8 KiB at most); what is
+    /// buffered stays. The span ends.
     ///
     /// For a writer that will be idle for long. The next batch allocates again. With a shared pool there is nothing to free here: see
     /// `SharedPool::trim`.
