@@ -15,25 +15,28 @@ fn wake() {
     WOKEN.store(true, Ordering::Release);
 }
 
-/// Nobody woke the task: on a real machine it would sleep for ever.
+/// A task did not come to its end: nobody woke it, or not to any purpose.
 #[derive(Debug)]
 pub struct Stuck;
+
+/// How long a future may take: many times what the slowest one here needs.
+const PATIENCE: u32 = 2_000;
 
 /// Runs `future` to its end, asleep while there is nothing to do.
 pub fn block_on<F: Future>(future: F) -> Result<F::Output, Stuck> {
     let mut future = pin!(future);
+    let began = crate::ticks();
     loop {
         WOKEN.store(false, Ordering::Release);
         if let Poll::Ready(output) = poll(future.as_mut()) {
             return Ok(output);
         }
-        let began = crate::ticks();
-        while !WOKEN.load(Ordering::Acquire) {
+        while !WOKEN.load(Ordering::Acquire) && crate::ticks() - began < PATIENCE {
             // The next tick at the latest ends the sleep.
             cortex_m::asm::wfi();
-            if crate::ticks() - began > 100 {
-                return Err(Stuck);
-            }
+        }
+        if crate::ticks() - began >= PATIENCE {
+            return Err(Stuck);
         }
     }
 }

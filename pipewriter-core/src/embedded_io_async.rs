@@ -39,7 +39,7 @@
 //!
 //! | the driver's `write`, dropped before it ended | what becomes of the bytes |
 //! |---|---|
-//! | has taken nothing (drivers with a queue of their own, such as embassy's buffered UARTs) | All stay in the pipe, the next flush goes on at the right byte. None is lost or repeated. |
+//! | has taken nothing (drivers that copy into a queue of their own) | All stay in the pipe, the next flush goes on at the right byte. None is lost or repeated. |
 //! | may have sent some (drivers that send from the caller's memory, by DMA) | Nobody knows how many. The pipe counts none of them: **none is lost, but some may go out twice.** It says so with [`is_in_doubt`](PipeWriter::is_in_doubt). |
 //!
 //! With a driver of the second kind do not drop a flush or cancel it, or begin anew in a way that the other side

@@ -648,6 +648,18 @@ fn parts_go_together_again() {
 // ---- all of it ----
 
 #[test]
+fn the_futures_are_send_where_those_of_the_driver_are() {
+    fn is_send<T: Send>(_: T) {}
+    let (mut memory, mut sent) = ([0; MEMORY], [0; MEMORY]);
+    let mut writer = PipeWriter::new(&mut sent[..], pipe(&mut memory, ()));
+    is_send(writer.flush());
+    is_send(writer.emit());
+    is_send(writer.write_and_flush(b""));
+    is_send(writer.complete());
+    is_send(writer);
+}
+
+#[test]
 fn nothing_is_allocated() {
     let (mut memory, mut more) = ([0; MEMORY], [0; MEMORY]);
     let signal = cancel();

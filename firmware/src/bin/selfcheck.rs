@@ -170,7 +170,7 @@ impl fmt::Display for Failure {
             Self::Wrong(place) => write!(f, "byte {place} is not the right one"),
             Self::Pipe(error) => error.fmt(f),
             Self::Uart(error) => error.fmt(f),
-            Self::Stuck => f.write_str("a task waits and nobody woke it"),
+            Self::Stuck => f.write_str("a task does not end: nobody wakes it, or to no purpose"),
         }
     }
 }
