@@ -2,7 +2,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
-use core::task::Poll;
+use core::task::{Context, Poll, Waker};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,7 +10,7 @@ use atomic_waker::AtomicWaker;
 use embedded_io::{Error as _, ErrorKind, ErrorType};
 use pipewriter_core::embedded_io::{self as blocking, WriteError};
 use pipewriter_core::embedded_io_async::PipeWriter;
-use pipewriter_core::{Error, FixedQueue, FlushResult, Link, Options, Pipe, Signal, SlicePool};
+use pipewriter_core::{Error, FixedQueue, FlushResult, Link, Options, Pipe, PollWrite, Signal, SlicePool};
 use pipewriter_tests::exec::{Task, Wakes, block_on, poll_once};
 use pipewriter_tests::ledger::{Ledger, measure};
 use pipewriter_tests::model::{Model, Random};
@@ -302,6 +302,51 @@ fn the_plain_write_pushes_back_at_the_mark_and_takes_nothing_on_an_error() {
     assert_eq!(write(&mut writer, &[3; 1]), Ok(1));
     block_on(writer.flush()).unwrap();
     assert_eq!(*uart.sent.borrow(), [&[1; 16][..], &[2; 4], &[3; 1]].concat());
+}
+
+/// The same driver, as the core sees a stream.
+struct Polled<'u>(&'u Uart);
+
+impl PollWrite for Polled<'_> {
+    type Error = WriteError<ErrorKind>;
+
+    fn poll_write(&mut self, _: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize, Self::Error>> {
+        self.0.act(Some(buf)).map_err(WriteError::Stream)
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.act(None).map_ok(drop).map_err(WriteError::Stream)
+    }
+
+    fn fault(&self, fault: Error) -> Self::Error {
+        fault.into()
+    }
+}
+
+#[test]
+fn with_a_mark_of_one_segment_less_the_core_s_plain_write_never_runs_out_of_memory() {
+    // The mark, and how many writes are refused.
+    let refusals = [MEMORY - 16, MEMORY].map(|mark| {
+        let (uart, mut memory, mut random) = (Uart::default(), [0; MEMORY], Random::new(1));
+        let options = Options::new().segment_size(16).high_water_mark(mark);
+        let mut pipe: SmallPipe<'_, ()> = Pipe::with_options(SlicePool::new(&mut memory), options);
+        let (mut model, mut refused) = (Model::new(), 0);
+        for _ in 0..10_000 {
+            uart.then([Step::Take(1 + random.below(20)), Step::Wait]);
+            let data = model.deal(1 + random.below(20));
+            match pipe.poll_write(&mut Context::from_waker(Waker::noop()), &mut Polled(&uart), &data) {
+                Poll::Ready(Ok(n)) => model.commit(&data[..n]),
+                Poll::Ready(Err(error)) => {
+                    assert_eq!(error, WriteError::Pipe(Error::OutOfMemory));
+                    refused += 1;
+                }
+                Poll::Pending => {}
+            }
+            model.check(&uart.sent.borrow(), pipe.unflushed_bytes());
+        }
+        refused
+    });
+    assert!(refusals[0] == 0 && refusals[1] > 0, "{refusals:?}");
 }
 
 // ---- errors ----
