@@ -9,6 +9,10 @@ use crate::{Sealed, SegmentPool, SegmentQueue};
 /// What does not fit is refused, never lost: flush, and try again. Give its pipe a [`FixedQueue`] of `N` places, and
 /// [`segment_len`](Self::segment_len) as `segment_size`, for an `append` may be longer than a segment but asks for that size.
 ///
+/// A plain [`poll_write`](crate::Pipe::poll_write) makes its caller wait from `high_water_mark` on, and is refused like an
+/// `append` where memory ends before. With a mark of one segment less than all it never does, though a segment is not
+/// free until its last byte is accepted; spans that leave a part of their segment unused ask for a lower one.
+///
 /// ```
 /// use pipewriter_core::{Error, FixedQueue, Options, Pipe, SlicePool};
 ///

@@ -9,6 +9,14 @@ extern crate alloc;
 mod adapter;
 mod buffer;
 mod drive;
+#[cfg(feature = "embedded-io")]
+mod embedded;
+#[cfg(feature = "embedded-io")]
+#[cfg_attr(docsrs, doc(cfg(feature = "embedded-io")))]
+pub mod embedded_io;
+#[cfg(feature = "embedded-io-async")]
+#[cfg_attr(docsrs, doc(cfg(feature = "embedded-io-async")))]
+pub mod embedded_io_async;
 mod error;
 mod fixed;
 mod options;

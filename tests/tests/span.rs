@@ -364,8 +364,11 @@ fn a_hint_that_overflows_is_refused<K: Kind>() {
         for hint in [usize::MAX, usize::MAX - 3, isize::MAX as usize + 1] {
             assert_refused(writer.span_mut(hint).map(drop), ErrorKind::InvalidInput);
         }
-        let refused = writer.span_mut(isize::MAX as usize - 10).map(drop).unwrap_err().kind();
-        assert!(matches!(refused, ErrorKind::InvalidInput | ErrorKind::OutOfMemory), "{refused:?}");
+        // A 32-bit program can be lucky: it may have so much memory.
+        if let Err(refused) = writer.span_mut(isize::MAX as usize - 10).map(|span| span.len()) {
+            let kind = refused.kind();
+            assert!(matches!(kind, ErrorKind::InvalidInput | ErrorKind::OutOfMemory), "{kind:?}");
+        }
         assert_eq!(writer.unflushed_bytes(), committed);
         writer.append(b"hello").unwrap();
     }
