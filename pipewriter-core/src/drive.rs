@@ -136,7 +136,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         }
         let poll = self.turns(cx, stream, extra, goal, first);
         self.note_shape();
-        if poll.is_ready() && goal == Goal::Flush && self.odd.has(Odd::REGISTERED) {
+        if poll.is_ready() && matches!(goal, Goal::Flush | Goal::Emit) && self.odd.has(Odd::REGISTERED) {
             self.odd.clear(Odd::REGISTERED);
             self.link.unregister();
         }

@@ -302,27 +302,34 @@ fn a_cancel_from_another_thread_is_seen_or_wakes_the_task_at_any_moment() {
 }
 
 #[test]
-fn a_flush_that_has_ended_keeps_no_waker() {
-    for with_handle in [true, false] {
-        for canceled in [true, false] {
-            let script = ScriptHandle::new();
-            script.hold_writes();
-            let mut writer = PipeWriter::new(script.stream());
-            let _handle = with_handle.then(|| writer.handle());
-            writer.append(b"abc").unwrap();
-            let wakes = Wakes::new();
-            assert!(poll_flush(&mut writer, &wakes.waker()).is_pending());
-            if canceled {
-                writer.cancel_pending_flush();
-            }
-            script.release();
-            let result = ready(poll_flush(&mut writer, &wakes.waker())).unwrap();
-            assert_eq!(result.is_canceled(), canceled);
-            assert_eq!(wakes.wakers(), 0, "with a handle: {with_handle}, canceled: {canceled}");
-            let woken = wakes.count();
+fn a_flush_or_emit_that_has_ended_keeps_no_waker() {
+    for (with_handle, canceled, emits) in [true, false].into_iter().flat_map(|handle| {
+        [(true, true), (true, false), (false, true), (false, false)].map(|(canceled, emits)| (handle, canceled, emits))
+    }) {
+        let script = ScriptHandle::new();
+        script.hold_writes();
+        let mut writer = PipeWriter::new(script.stream());
+        let _handle = with_handle.then(|| writer.handle());
+        writer.append(b"abc").unwrap();
+        let wakes = Wakes::new();
+        let waker = wakes.waker();
+        let poll = |writer: &mut PipeWriter<_, HeapPool>| {
+            let cx = &mut Context::from_waker(&waker);
+            let writer = Pin::new(writer);
+            if emits { writer.poll_emit(cx) } else { writer.poll_flush(cx) }
+        };
+        assert!(poll(&mut writer).is_pending());
+        if canceled {
             writer.cancel_pending_flush();
-            assert_eq!(wakes.count(), woken, "nobody waits any more");
         }
+        script.release();
+        let result = ready(poll(&mut writer)).unwrap();
+        assert_eq!(result.is_canceled(), canceled);
+        drop(waker);
+        assert_eq!(wakes.wakers(), 0, "with a handle: {with_handle}, canceled: {canceled}, emit: {emits}");
+        let woken = wakes.count();
+        writer.cancel_pending_flush();
+        assert_eq!(wakes.count(), woken, "nobody waits any more");
     }
 }
 
