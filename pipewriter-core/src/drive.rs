@@ -181,7 +181,9 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
             if self.is_at(goal, extra) {
                 break;
             }
-            let turn_over = bytes >= Self::YIELD_BYTES || calls >= Self::YIELD_CALLS;
+            // Not where all that is left is the flush of the stream.
+            let has_had_its_turn = bytes >= Self::YIELD_BYTES && self.buffer.buffered() > 0;
+            let turn_over = has_had_its_turn || calls >= Self::YIELD_CALLS;
             if W::MAY_YIELD && turn_over && extra.is_empty() {
                 // A cancel that comes now is seen at the next poll.
                 cx.waker().wake_by_ref();

@@ -1,24 +1,38 @@
-//! What the core itself offers in one call, whatever an adapter may cut off on top of it.
+//! What the core itself offers in one call, whatever an adapter may cut off on top of it, and how long it goes on in one poll.
 
 use core::convert::Infallible;
 use core::task::{Context, Poll, Waker};
 
-use pipewriter_core::{Error, HeapQueue, Options, Pipe, PollWrite};
+use pipewriter_core::{Error, HeapPool, HeapQueue, Options, Pipe, PollWrite};
+use pipewriter_tests::exec::Wakes;
 use pipewriter_tests::pools::TestPool;
 
-/// Takes all that it is offered, and notes how much that was.
-#[derive(Default)]
+/// Takes what it is offered, up to `most` bytes a call, and notes how much it was offered.
 struct Offers {
+    most: usize,
     /// Chunks and bytes of each call.
     calls: Vec<(usize, usize)>,
+    accepted: usize,
+}
+
+impl Offers {
+    fn new(most: usize) -> Self {
+        Self { most, calls: Vec::new(), accepted: 0 }
+    }
+
+    fn take(&mut self, chunks: usize, bytes: usize) -> Poll<Result<usize, Option<Infallible>>> {
+        self.calls.push((chunks, bytes));
+        let taken = bytes.min(self.most);
+        self.accepted += taken;
+        Poll::Ready(Ok(taken))
+    }
 }
 
 impl PollWrite for Offers {
     type Error = Option<Infallible>;
 
     fn poll_write(&mut self, _: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize, Self::Error>> {
-        self.calls.push((1, buf.len()));
-        Poll::Ready(Ok(buf.len()))
+        self.take(1, buf.len())
     }
 
     fn poll_write_vectored<'a>(
@@ -29,8 +43,7 @@ impl PollWrite for Offers {
         let said = chunks.len();
         let lens: Vec<usize> = chunks.map(<[u8]>::len).collect();
         assert_eq!(lens.len(), said, "the iterator knows its length");
-        self.calls.push((lens.len(), lens.iter().sum()));
-        Poll::Ready(Ok(lens.iter().sum()))
+        self.take(lens.len(), lens.iter().sum())
     }
 
     fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
@@ -46,7 +59,7 @@ fn flush(segment_size: usize, bytes: usize) -> Vec<(usize, usize)> {
     let (pool, _) = TestPool::new();
     let mut pipe: Pipe<_, (), HeapQueue<_>> = Pipe::with_options(pool, Options::new().segment_size(segment_size));
     pipe.append(&vec![7; bytes]).unwrap();
-    let mut stream = Offers::default();
+    let mut stream = Offers::new(usize::MAX);
     while pipe.poll_flush(&mut Context::from_waker(Waker::noop()), &mut stream).map(Result::unwrap).is_pending() {}
     stream.calls
 }
@@ -65,4 +78,58 @@ fn the_core_offers_256_kib_in_a_call_and_no_more() {
         assert_eq!(calls.iter().map(|(_, bytes)| *bytes).max(), Some(256 * 1024), "{calls:?}");
         assert_eq!(calls.len(), 20);
     }
+}
+
+/// The calls and the bytes of each poll until a flush of `bytes` is done.
+fn polls(bytes: usize, most: usize) -> Vec<(usize, usize)> {
+    let mut pipe: Pipe<_, (), HeapQueue<_>> = Pipe::with_options(HeapPool::new(), Options::new());
+    pipe.append(&vec![7; bytes]).unwrap();
+    let mut stream = Offers::new(most);
+    let wakes = Wakes::new();
+    let waker = wakes.waker();
+    let mut polls = Vec::new();
+    loop {
+        stream.calls.clear();
+        let (accepted, woken) = (stream.accepted, wakes.count());
+        let poll = pipe.poll_flush(&mut Context::from_waker(&waker), &mut stream);
+        polls.push((stream.calls.len(), stream.accepted - accepted));
+        match poll {
+            Poll::Ready(flushed) => {
+                assert!(!flushed.unwrap().is_canceled());
+                assert_eq!((stream.accepted, pipe.unflushed_bytes()), (bytes, 0));
+                return polls;
+            }
+            Poll::Pending => assert_eq!(wakes.count(), woken + 1, "it wants to be polled again at once"),
+        }
+    }
+}
+
+#[test]
+fn a_flush_that_is_served_at_once_lets_others_have_a_turn_after_4_mib() {
+    assert_eq!(polls(20 << 20, usize::MAX), [(16, 4 << 20); 5]);
+    assert_eq!(polls(4 << 20, usize::MAX).len(), 1);
+}
+
+#[test]
+fn a_flush_that_is_served_at_once_lets_others_have_a_turn_after_262144_calls() {
+    assert_eq!(polls(600_000, 1), [(1 << 18, 1 << 18), (1 << 18, 1 << 18), (600_000 - (2 << 18), 600_000 - (2 << 18))]);
+}
+
+#[test]
+fn the_blocking_writer_does_all_of_a_flush_in_one_call() {
+    let mut writer = pipewriter_std::blocking::PipeWriter::new(std::io::sink());
+    writer.append(&vec![7; 20 << 20]).unwrap();
+    writer.flush().unwrap();
+    assert_eq!(writer.unflushed_bytes(), 0);
+}
+
+#[test]
+fn the_argument_of_a_write_and_flush_goes_out_in_one_poll() {
+    let mut pipe: Pipe<_, (), HeapQueue<_>> = Pipe::with_options(HeapPool::new(), Options::new());
+    let mut stream = Offers::new(usize::MAX);
+    let data = vec![7; 10 << 20];
+    pipe.append(&data).unwrap();
+    let poll = pipe.poll_write_and_flush(&mut Context::from_waker(Waker::noop()), &mut stream, &data);
+    assert!(poll.is_ready(), "else the rest of it would have to be copied");
+    assert_eq!(stream.accepted, 2 * data.len());
 }
