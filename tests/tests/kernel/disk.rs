@@ -2,8 +2,8 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
-use std::{env, process, thread};
+use std::path::Path;
+use std::thread;
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -14,29 +14,12 @@ use pipewriter_tests::noise::noise;
 use pipewriter_tests::subject::{Kind, Subject};
 
 use super::child::Part;
-use super::support::{check, commit, skipped, writer};
+use super::support::{Folder, check, commit, skipped, writer};
 
 both! {
     a_full_disk_leaves_the_rest_and_the_flush_goes_on_when_there_is_space,
     a_device_that_is_always_full_leaves_all_with_the_writer,
     a_file_at_its_size_limit_leaves_the_rest_and_goes_on_when_the_limit_is_raised,
-}
-
-/// A folder of its own for a test, that goes when it is dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = env::temp_dir().join(format!("pipewriter-{}-{name}", process::id()));
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Mounts a disk of `bytes` at `path`, for this thread alone: it goes with the thread, whatever becomes of the test.
@@ -53,10 +36,10 @@ fn grow_disk(path: &Path, bytes: usize) {
 }
 
 fn a_full_disk_leaves_the_rest_and_the_flush_goes_on_when_there_is_space<K: Kind>() {
-    let folder = Folder::new(if K::BLOCKING { "disk-blocking" } else { "disk-async" });
+    let folder = Folder::new();
     thread::scope(|scope| {
-        let test = scope.spawn(|| match mount_small_disk(&folder.0, 1 << 20) {
-            Ok(()) => fill_a_disk::<K>(&folder.0),
+        let test = scope.spawn(|| match mount_small_disk(folder.path(), 1 << 20) {
+            Ok(()) => fill_a_disk::<K>(folder.path()),
             Err(reason) => skipped("a full disk", &reason),
         });
         test.join().unwrap();
@@ -117,16 +100,16 @@ fn a_device_that_is_always_full_leaves_all_with_the_writer<K: Kind>() {
 
 /// In a process of its own, for the limit is one of the whole process.
 fn a_file_at_its_size_limit_leaves_the_rest_and_goes_on_when_the_limit_is_raised<K: Kind>() {
-    let folder = Folder::new(if K::BLOCKING { "limit-blocking" } else { "limit-async" });
+    let folder = Folder::new();
     let part = if K::BLOCKING { Part::LimitBlocking } else { Part::LimitAsynchronous };
-    let output = part.command(&folder.0.join("file")).output().unwrap();
+    let output = part.command(&folder.path().join("file")).output().unwrap();
     assert!(
         output.status.success(),
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    assert_eq!(fs::read(folder.0.join("file")).unwrap().len(), LIMITED);
+    assert_eq!(fs::read(folder.path().join("file")).unwrap().len(), LIMITED);
 }
 
 const LIMITED: usize = 1 << 20;

@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::process::Stdio;
+use std::thread;
 use std::time::Duration;
-use std::{env, process, thread};
 
 use pipewriter_tests::both;
 use pipewriter_tests::noise::noise;
@@ -14,7 +14,7 @@ use pipewriter_tests::wait::{self, Watchdog};
 use socket2::SockRef;
 
 use super::child::{Part, READS};
-use super::support::{Transport, check, commit, is_gone, read, tcp, writer};
+use super::support::{Folder, Transport, check, commit, is_gone, read, tcp, writer};
 
 both! {
     a_reader_that_closes_leaves_the_rest_with_the_writer,
@@ -73,7 +73,8 @@ fn a_reader_that_is_killed_leaves_the_rest_with_the_writer<K: Kind>() {
     let bytes = noise(3, SENT);
     for transport in Transport::ALL {
         let _watchdog = Watchdog::new(format!("the error of a {transport:?} whose reader was killed"));
-        let path = env::temp_dir().join(format!("pipewriter-{}-{}-{transport:?}", process::id(), K::BLOCKING));
+        let folder = Folder::new();
+        let path = folder.path().join("received");
         let (stream, reader) = transport.connect();
         let (mut writer, reading) = writer::<K>(stream);
         commit(&mut writer, &bytes);
@@ -92,7 +93,6 @@ fn a_reader_that_is_killed_leaves_the_rest_with_the_writer<K: Kind>() {
         let status = killer.join().unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "the child ended by itself");
         let received = fs::read(&path).unwrap();
-        fs::remove_file(&path).unwrap();
         assert!((8 << 20..=READS).contains(&received.len()));
         check(&bytes, reading.accepted(), &writer.into_parts().1, &received);
     }
@@ -120,7 +120,7 @@ fn what_a_gone_reader_left_can_be_sent_to_the_next_one<K: Kind>() {
     assert_eq!(received.len(), reading.accepted(), "all that was accepted has arrived");
     check(&bytes, reading.accepted(), &held, &received);
     let (stream, mut second) = tcp(128 * 1024);
-    let (mut writer, _) = super::support::writer::<K>(stream);
+    let (mut writer, _) = self::writer::<K>(stream);
     let reader = thread::spawn(move || read(&mut second, usize::MAX >> 1));
     writer.write_and_flush(&held).unwrap();
     writer.complete().unwrap();

@@ -1,12 +1,14 @@
 //! Streams of the operating system, and the rule that all tests here end with.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::thread;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use std::{env, process, thread};
 
 use nix::fcntl::OFlag;
 use pipewriter_std::PipeWriterOptions;
@@ -137,6 +139,31 @@ pub(crate) fn read_sleepily(source: &mut impl Read, piece: usize) -> Vec<u8> {
             return bytes;
         }
         bytes.extend_from_slice(&part);
+    }
+}
+
+/// A new folder for a test, that goes when it is dropped.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("pipewriter-{}-{number}", process::id()));
+        // One of a process by the same number, that was ended before it could clean up.
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
