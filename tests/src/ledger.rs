@@ -1,4 +1,4 @@
-//! A global allocator that keeps books per thread, and can refuse.
+//! A global allocator that keeps books per thread and for all of them, and can refuse.
 //!
 //! A test file that counts allocations says
 //! `#[global_allocator] static LEDGER: Ledger = Ledger;` and puts what it measures into [`measure`]. Tests run on
@@ -7,6 +7,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use core::ptr;
+use core::sync::atomic::{AtomicIsize, Ordering};
 use std::alloc::System;
 
 /// The allocator: the system's own, with books.
@@ -32,6 +33,14 @@ thread_local! {
     static GRANTED: Cell<Option<usize>> = const { Cell::new(None) };
     /// Requests for so many bytes and more are refused.
     static CEILING: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// Bytes that all threads together have allocated at present.
+static LIVE_EVERYWHERE: AtomicIsize = AtomicIsize::new(0);
+
+/// The bytes that are allocated in this process at present, by whatever thread.
+pub fn live_everywhere() -> isize {
+    LIVE_EVERYWHERE.load(Ordering::SeqCst)
 }
 
 /// Runs `f` and says what it allocated on this thread.
@@ -78,13 +87,18 @@ fn is_refused(bytes: usize) -> bool {
 fn book(new: usize, old: usize) {
     ALLOCATIONS.set(ALLOCATIONS.get() + 1);
     LARGEST.set(LARGEST.get().max(new));
-    LIVE.set(LIVE.get() + new as isize - old as isize);
+    book_live(new as isize - old as isize);
+}
+
+fn book_live(change: isize) {
+    LIVE.set(LIVE.get() + change);
+    LIVE_EVERYWHERE.fetch_add(change, Ordering::Relaxed);
 }
 
 // SAFETY: every block comes from `System` and goes back to it with the layout that the caller passed on, which is all
-// that `GlobalAlloc` asks. A null pointer is the permitted way to refuse. The books are thread-local cells that are
-// initialised at compile time and have no destructor, so reading them never allocates and never fails, not even while
-// a thread ends.
+// that `GlobalAlloc` asks. A null pointer is the permitted way to refuse. The books are an atomic and thread-local cells
+// that are initialised at compile time and have no destructor, so reading them never allocates and never fails, not even
+// while a thread ends.
 unsafe impl GlobalAlloc for Ledger {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_refused(layout.size()) {
@@ -123,7 +137,7 @@ unsafe impl GlobalAlloc for Ledger {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        LIVE.set(LIVE.get() - layout.size() as isize);
+        book_live(-(layout.size() as isize));
         // SAFETY: the caller's promises are passed on; `block` came from `System`, as all blocks here do.
         unsafe { System.dealloc(block, layout) }
     }

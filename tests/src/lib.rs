@@ -5,10 +5,13 @@
 
 pub mod conformance;
 pub mod exec;
+pub mod gauge;
 #[allow(unsafe_code, reason = "an allocator cannot be written without it")]
 pub mod ledger;
 pub mod model;
+pub mod noise;
 pub mod pools;
 pub mod script;
 pub mod sink;
 pub mod subject;
+pub mod wait;
