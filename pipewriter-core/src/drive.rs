@@ -287,9 +287,8 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         }
         let poll = self.turns(cx, stream, extra, goal, first);
         self.note_shape();
-        if poll.is_ready() && goal == Goal::Flush && self.odd.has(Odd::REGISTERED) {
-            self.odd.clear(Odd::REGISTERED);
-            self.link.unregister();
+        if poll.is_ready() && goal == Goal::Flush {
+            self.unregister();
         }
         poll
     }
@@ -325,6 +324,10 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
                 }
             }
             if cancelable && self.is_cancel_requested() {
+                if goal == Goal::Flush {
+                    // First, for a waker may panic as it is dropped, and only a flush that returns canceled uses the cancel up.
+                    self.unregister();
+                }
                 self.odd.clear(Odd::CANCEL);
                 self.link.clear_cancel();
                 return Poll::Ready(Ok(FlushResult::CANCELED));
@@ -345,6 +348,15 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
             self.odd.clear(Odd::SUSPECT);
         }
         Poll::Ready(Ok(FlushResult::FLUSHED))
+    }
+
+    /// Has no task woken at the next cancel.
+    #[inline]
+    fn unregister(&mut self) {
+        if self.odd.has(Odd::REGISTERED) {
+            self.odd.clear(Odd::REGISTERED);
+            self.link.unregister();
+        }
     }
 
     /// Has the task woken at the next cancel; ready if there is one already.
