@@ -1,6 +1,7 @@
 //! Panics everywhere (rules 6.5 and 6.6): in each method of the stream and of the pool, and in a waker's, at the first call and at
 //! every later one; caught, after which the program goes on, and unwinding through the writer's drop.
 
+#[expect(dead_code, reason = "only the hooked waker is needed here")]
 mod support;
 
 use core::pin::Pin;
