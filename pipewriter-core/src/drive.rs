@@ -136,9 +136,8 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         }
         let poll = self.turns(cx, stream, extra, goal, first);
         self.note_shape();
-        if poll.is_ready() && matches!(goal, Goal::Flush | Goal::Emit) && self.odd.has(Odd::REGISTERED) {
-            self.odd.clear(Odd::REGISTERED);
-            self.link.unregister();
+        if poll.is_ready() && matches!(goal, Goal::Flush | Goal::Emit) {
+            self.unregister();
         }
         poll
     }
@@ -174,6 +173,8 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
                 }
             }
             if cancelable && self.is_cancel_requested() {
+                // First, for a waker may panic as it is dropped, and only a flush that returns canceled uses the cancel up.
+                self.unregister();
                 self.odd.clear(Odd::CANCEL);
                 self.link.clear_cancel();
                 return Poll::Ready(Ok(FlushResult::CANCELED));
@@ -196,6 +197,15 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
             self.odd.clear(Odd::SUSPECT);
         }
         Poll::Ready(Ok(FlushResult::FLUSHED))
+    }
+
+    /// Has no task woken at the next cancel.
+    #[inline]
+    fn unregister(&mut self) {
+        if self.odd.has(Odd::REGISTERED) {
+            self.odd.clear(Odd::REGISTERED);
+            self.link.unregister();
+        }
     }
 
     /// Has the task woken at the next cancel; ready if there is one already.

@@ -27,7 +27,8 @@ use crate::{
 /// explicit flush has gone well since). Call [`complete`](Self::complete) to see errors.
 ///
 /// With a stream that is in non-blocking mode, `WouldBlock` is an error like any other: nothing is lost, and the next
-/// call goes on at that byte.
+/// call goes on at that byte. What becomes of the bytes when a call is canceled, fails or panics, method by method:
+/// [the table](crate#cancel-safety).
 ///
 /// # Which `flush`?
 ///

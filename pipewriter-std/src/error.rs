@@ -45,7 +45,7 @@ pub(crate) type Reason = Option<io::Error>;
 pub(crate) fn io_error(fault: Error, reason: &Reason) -> io::Error {
     let kind = match fault {
         Error::Aborted => {
-            return reason.as_ref().map_or_else(|| io::Error::new(io::ErrorKind::BrokenPipe, fault), again);
+            return reason.as_ref().map_or_else(|| told(io::ErrorKind::BrokenPipe, fault), again);
         }
         // Said without allocating: there may be no memory to say it with.
         Error::OutOfMemory => return io::ErrorKind::OutOfMemory.into(),
@@ -56,13 +56,29 @@ pub(crate) fn io_error(fault: Error, reason: &Reason) -> io::Error {
         Error::Overclaimed { .. } => io::ErrorKind::InvalidData,
         _ => io::ErrorKind::Other,
     };
-    io::Error::new(kind, fault)
+    told(kind, fault)
+}
+
+/// An error of `kind` that says `text`, or of the kind alone where there is no memory for more: an `io::Error` that
+/// cannot have its memory ends the process.
+fn told(kind: io::ErrorKind, text: impl Into<Box<dyn error::Error + Send + Sync>>) -> io::Error {
+    if has_memory() { io::Error::new(kind, text) } else { kind.into() }
+}
+
+/// Whether there is memory for an error with a text.
+fn has_memory() -> bool {
+    let mut room = Vec::<u8>::new();
+    let is_there = room.try_reserve_exact(256).is_ok();
+    // Else the compiler, which may leave out memory that is not used, takes it for granted.
+    std::hint::black_box(&room);
+    is_there
 }
 
 /// An error of the same kind and text, for `io::Error` can not be cloned.
 fn again(error: &io::Error) -> io::Error {
     match (error.raw_os_error(), error.get_ref()) {
         (Some(code), _) => io::Error::from_raw_os_error(code),
+        _ if !has_memory() => error.kind().into(),
         (None, None) if error.to_string() == error.kind().to_string() => error.kind().into(),
         (None, _) => io::Error::new(error.kind(), error.to_string()),
     }

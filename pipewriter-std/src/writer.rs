@@ -30,6 +30,7 @@ pin_project! {
     ///
     /// *Cancel safe* here means: when the future is dropped before it is done, no committed byte is lost and none is sent
     /// twice. All futures of this type are: the position lives in the writer, and the next call goes on at that byte.
+    /// Method by method: [the table](crate#cancel-safety).
     ///
     /// # Which `flush`?
     ///
