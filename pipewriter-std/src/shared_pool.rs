@@ -162,9 +162,11 @@ impl SharedPool {
     /// Frees what is kept. What another thread keeps is freed when it next gives a segment back, or ends.
     pub fn trim(&self) {
         let index = self.inner.index();
-        let before = self.inner.key.swap(next_key(index), Ordering::Relaxed);
+        self.inner.key.store(next_key(index), Ordering::Relaxed);
         let _ = OWNERS.try_with(|owners| {
-            if SPARES.with(|spares| spares[index].key.get()) == before {
+            // By its owner: the key of what this thread keeps may be from before another thread's trim.
+            let is_ours = ptr::eq(owners.pools[index].borrow().as_ptr(), Arc::as_ptr(&self.inner));
+            if is_ours {
                 owners.leave(index);
             }
         });
