@@ -151,6 +151,29 @@ fn one_that_comes_while_a_flush_is_dropped_meets_the_next() {
     });
 }
 
+/// The usual way to stop a loop of flushes: set a flag, then cancel. A cancel that is used up together with an earlier one
+/// must have its flag seen behind that flush, else the loop waits for ever.
+#[test]
+fn a_flag_set_before_a_cancel_is_seen_behind_the_flush_that_uses_it_up() {
+    interleavings_with(3, || {
+        let mut writer = writer(Stuck);
+        let stop = Arc::new(AtomicUsize::new(0));
+        let (handle, flag) = (writer.handle(), Arc::clone(&stop));
+        let canceler = thread::spawn(move || {
+            handle.cancel_pending_flush();
+            flag.store(1, Ordering::Relaxed);
+            handle.cancel_pending_flush();
+        });
+        loop {
+            assert!(block_on(writer.flush()).unwrap().is_canceled());
+            if stop.load(Ordering::Relaxed) == 1 {
+                break;
+            }
+        }
+        join([canceler]);
+    });
+}
+
 /// What the canceling thread did before is there for whoever sees the flush canceled.
 #[test]
 fn what_came_before_it_is_seen_by_who_sees_the_flush_canceled() {

@@ -2,8 +2,8 @@
 
 use crate::*;
 
-fn is_told_of(close: impl Fn(PipeWriter<Gone>) + Copy + Send + Sync + 'static) {
-    every_interleaving(move || {
+fn is_told_of(preemptions: Option<usize>, close: impl Fn(PipeWriter<Gone>) + Copy + Send + Sync + 'static) {
+    explore(preemptions, move || {
         let writer = writer(Gone);
         let handle = writer.handle();
         let closer = thread::spawn(move || close(writer));
@@ -16,17 +16,17 @@ fn is_told_of(close: impl Fn(PipeWriter<Gone>) + Copy + Send + Sync + 'static) {
 
 #[test]
 fn a_waiter_that_comes_while_the_writer_is_dropped_is_told() {
-    is_told_of(drop);
+    is_told_of(None, drop);
 }
 
 #[test]
 fn a_waiter_that_comes_while_the_writer_is_aborted_is_told() {
-    is_told_of(|mut writer| block_on(writer.abort()).unwrap());
+    is_told_of(Some(4), |mut writer| block_on(writer.abort()).unwrap());
 }
 
 #[test]
 fn a_waiter_that_comes_while_the_stream_reports_its_reader_gone_is_told() {
-    is_told_of(|mut writer| {
+    is_told_of(None, |mut writer| {
         block_on(writer.flush()).unwrap_err();
     });
 }

@@ -108,7 +108,7 @@ fn a_trim_frees_what_its_own_thread_keeps_though_another_one_trimmed_before() {
 
 #[test]
 fn a_segment_is_given_back_by_another_thread_while_the_pool_is_trimmed() {
-    interleavings_with(3, || {
+    interleavings_with(2, || {
         let mut pool = SharedPool::with_bound(2 * SEGMENT);
         let segments = [pool.take(1).unwrap(), pool.take(1).unwrap()];
         let threads = segments.map(|segment| with(&pool, |mut pool| pool.give(segment)));
