@@ -1,6 +1,6 @@
 use core::task::Waker;
 
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, Ordering, fence};
 
 /// What ties a pipe to those who may cancel its flush or want to know when it has closed.
 ///
@@ -78,6 +78,8 @@ impl<K: Wakers> Signal<K> {
     ///
     /// Callable from any thread, from within the stream's own methods and from a waker; it holds no lock.
     pub fn cancel_pending_flush(&self) {
+        // The counterpart of the one in `clear_cancel`.
+        fence(Ordering::SeqCst);
         self.cancel.store(true, Ordering::Release);
         self.wakers.wake_flush();
     }
@@ -93,6 +95,9 @@ impl<K: Wakers> Signal<K> {
     /// Only the flush itself calls it, so a store will do: a cancel that comes between its look and this store ends the same flush.
     pub fn clear_cancel(&self) {
         self.cancel.store(false, Ordering::Release);
+        // Whoever sets a flag and then cancels wants it seen behind the flush that this cancel ends. Without the fences
+        // the flag could be looked at before this store takes effect, which would then undo a cancel that came after that look.
+        fence(Ordering::SeqCst);
     }
 
     /// Marks the end and wakes all who wait for it. Once closed, always closed.

@@ -2,11 +2,13 @@ use std::{
     collections::BTreeMap,
     fmt,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::PoisonError,
     task::{Context, Poll, Waker},
 };
 
 use pipewriter_core::{Signal, Wakers};
+
+use crate::sync::{Arc, Mutex, MutexGuard};
 
 /// Cancels a writer's flush from anywhere, and tells when the writer has closed.
 ///

@@ -12,6 +12,7 @@ mod options;
 #[cfg(feature = "shared-pool")]
 mod shared_pool;
 mod state;
+mod sync;
 mod writer;
 
 pub use pipewriter_core::{FlushResult, HeapPool, SegmentPool};

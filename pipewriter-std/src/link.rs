@@ -1,11 +1,11 @@
-use std::{
-    sync::{Arc, OnceLock},
-    task::Waker,
-};
+use std::task::Waker;
 
 use pipewriter_core::Link;
 
-use crate::handle::{PipeHandle, Shared};
+use crate::{
+    handle::{PipeHandle, Shared},
+    sync::{Arc, OnceLock},
+};
 
 /// A writer's own end of what it shares with its handles.
 ///

@@ -5,12 +5,13 @@ use std::{
     ptr,
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{self, Ordering},
     },
 };
 
-use crossbeam_queue::ArrayQueue;
 use pipewriter_core::SegmentPool;
+
+use crate::sync::{ArrayQueue, AtomicBool, AtomicUsize, thread_local};
 
 /// A pool that many writers share: a writer with nothing buffered holds no memory at all.
 ///
@@ -76,17 +77,17 @@ const MAX_GROWTH: usize = 64 * 1024;
 const STRIDE: usize = 128 * 1024;
 const DEFAULT_BOUND: usize = 16 * 1024 * 1024;
 /// Threads that may keep a segment of their own for one pool.
-const PLACES: usize = 64;
+const PLACES: usize = if cfg!(loom) { 2 } else { 64 };
 /// Pools that one thread may keep a segment for.
-const POOLS: usize = 4;
+const POOLS: usize = if cfg!(loom) { 1 } else { 4 };
 /// So often a pool goes without a spare before it takes that of another pool.
-const PATIENCE: u32 = 64;
+const PATIENCE: u32 = if cfg!(loom) { 1 } else { 64 };
 
 type Queue = ArrayQueue<Box<[u8]>>;
 
 /// A key that no pool has had, for the spares at `index`.
 fn next_key(index: usize) -> usize {
-    static NEXT_BLOCK: AtomicUsize = AtomicUsize::new(POOLS);
+    static NEXT_BLOCK: atomic::AtomicUsize = atomic::AtomicUsize::new(POOLS);
     NEXT_BLOCK.fetch_add(POOLS, Ordering::Relaxed) + index
 }
 
@@ -142,7 +143,7 @@ impl SharedPool {
 
     fn create(bound: usize, clear: bool) -> Self {
         let sizes = (MIN_CLASS..usize::BITS).map(|class| 1_usize << class).take_while(|len| *len <= bound);
-        static NEXT_INDEX: AtomicUsize = AtomicUsize::new(0);
+        static NEXT_INDEX: atomic::AtomicUsize = atomic::AtomicUsize::new(0);
         let key = next_key(NEXT_INDEX.fetch_add(1, Ordering::Relaxed) % POOLS);
         let inner = Inner {
             key: AtomicUsize::new(key),
@@ -161,9 +162,11 @@ impl SharedPool {
     /// Frees what is kept. What another thread keeps is freed when it next gives a segment back, or ends.
     pub fn trim(&self) {
         let index = self.inner.index();
-        let before = self.inner.key.swap(next_key(index), Ordering::Relaxed);
+        self.inner.key.store(next_key(index), Ordering::Relaxed);
         let _ = OWNERS.try_with(|owners| {
-            if SPARES.with(|spares| spares[index].key.get()) == before {
+            // By its owner: the key of what this thread keeps may be from before another thread's trim.
+            let is_ours = ptr::eq(owners.pools[index].borrow().as_ptr(), Arc::as_ptr(&self.inner));
+            if is_ours {
                 owners.leave(index);
             }
         });
@@ -307,11 +310,18 @@ impl Inner {
     }
 }
 
+#[cfg(not(loom))]
 thread_local! {
     /// What this thread keeps, reached without a look at whether the thread is ending: nothing in it has to be dropped.
     static SPARES: [Spare; POOLS] = const { [const { Spare::new() }; POOLS] };
     /// Gives it back when the thread ends.
     static OWNERS: Owners = const { Owners { pools: [const { RefCell::new(Weak::new()) }; POOLS] } };
+}
+
+#[cfg(loom)]
+thread_local! {
+    static SPARES: [Spare; POOLS] = [const { Spare::new() }; POOLS];
+    static OWNERS: Owners = Owners { pools: [const { RefCell::new(Weak::new()) }; POOLS] };
 }
 
 /// What one thread keeps for one pool: at most one segment.
@@ -461,6 +471,16 @@ impl Owners {
     }
 }
 
+/// In a model `join` does not wait for what a thread does as it ends, so there the thread says itself when that is.
+#[cfg(loom)]
+impl SharedPool {
+    #[doc(hidden)]
+    pub fn end_thread() {
+        OWNERS.with(|owners| (0..POOLS).for_each(|index| owners.leave(index)));
+    }
+}
+
+#[cfg(not(loom))]
 impl Drop for Owners {
     fn drop(&mut self) {
         (0..POOLS).for_each(|index| self.leave(index));

@@ -133,6 +133,17 @@ fn a_trim_reaches_what_another_thread_keeps_at_its_next_turn() {
 }
 
 #[test]
+fn a_trim_frees_what_its_own_thread_keeps_though_another_one_trimmed_before() {
+    let pool = SharedPool::new();
+    writer(&pool).write_all_and_flush();
+    let other = pool.clone();
+    thread::spawn(move || other.trim()).join().unwrap();
+    pool.trim();
+    let stats = pool.stats();
+    assert_eq!((stats.segments_kept, stats.bytes_kept, stats.segments_out), (0, 0, 0));
+}
+
+#[test]
 fn what_a_thread_keeps_comes_back_when_it_ends() {
     let pool = SharedPool::new();
     let other = pool.clone();
