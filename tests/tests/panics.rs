@@ -22,6 +22,7 @@ use support::{Event, hooked};
 pipewriter_tests::both!(
     a_panic_that_is_caught_loses_and_repeats_nothing_wherever_it_comes,
     a_panic_that_unwinds_through_the_writer_repeats_nothing_and_gives_every_segment_back,
+    a_pool_that_panics_as_a_full_writer_ends_gets_every_segment_back,
 );
 
 /// Who panics.
@@ -254,6 +255,36 @@ fn a_panic_that_unwinds_through_the_writer_repeats_nothing_and_gives_every_segme
             assert_eq!(script.log().len(), seen.load(Ordering::Relaxed), "{context}: the drop called the stream");
             let panicked = script.log().iter().filter(|entry| entry.outcome == Outcome::Panicked).count();
             assert_eq!(panicked, usize::from(!matches!(place, Place::Take | Place::Give)), "{context}");
+        }
+    }
+}
+
+fn a_pool_that_panics_as_a_full_writer_ends_gets_every_segment_back<K: Kind>() {
+    type End<W> = (&'static str, fn(W));
+    let ends: [End<K::Writer<Script, TestPool>>; 4] = [
+        ("abort", |mut w| drop(w.abort())),
+        ("abort_with", |mut w| drop(w.abort_with(ErrorKind::TimedOut.into()))),
+        ("drop", drop),
+        ("into_parts", |w| drop(w.into_parts())),
+    ];
+    for (name, end) in ends {
+        for n in 0.. {
+            let script = ScriptHandle::new();
+            // So that the drop of the blocking writer gives them back itself, and not one by one as they are sent.
+            script.default_write(Step::Fail(ErrorKind::TimedOut, "late"));
+            let (pool, log) = TestPool::new();
+            let mut writer = K::writer(&script, PipeWriterOptions::new().segment_size(16).pool(pool));
+            writer.append(&pattern(0, 100)).unwrap();
+            let handle = writer.handle();
+            log.panic_at_give(n);
+            let result = catch_unwind(AssertUnwindSafe(move || end(writer)));
+            log.assert_all_back();
+            assert!(handle.is_closed(), "{name} {n}");
+            assert_eq!(script.accepted_len(), 0, "{name} {n}");
+            if result.is_ok() {
+                assert_eq!(n, log.given(), "{name}: each give panicked once");
+                break;
+            }
         }
     }
 }
