@@ -364,8 +364,11 @@ fn a_hint_that_overflows_is_refused<K: Kind>() {
         for hint in [usize::MAX, usize::MAX - 3, isize::MAX as usize + 1] {
             assert_refused(writer.span_mut(hint).map(drop), ErrorKind::InvalidInput);
         }
-        let refused = writer.span_mut(isize::MAX as usize - 10).map(drop).unwrap_err().kind();
-        assert!(matches!(refused, ErrorKind::InvalidInput | ErrorKind::OutOfMemory), "{refused:?}");
+        // Where addresses have 32 bits, half of them may be had.
+        if cfg!(target_pointer_width = "64") {
+            let refused = writer.span_mut(isize::MAX as usize - 10).map(drop).unwrap_err().kind();
+            assert!(matches!(refused, ErrorKind::InvalidInput | ErrorKind::OutOfMemory), "{refused:?}");
+        }
         assert_eq!(writer.unflushed_bytes(), committed);
         writer.append(b"hello").unwrap();
     }
