@@ -733,7 +733,7 @@ fn run<S: Subject>(
                     size()
                 };
                 log!("span {h}");
-                let huge = h > isize::MAX as usize / 2;
+                let huge = h >= isize::MAX as usize;
                 if huge && max > 1 << 30 {
                     continue;
                 } // the evil pool would really try
