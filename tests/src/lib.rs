@@ -9,6 +9,7 @@ pub mod exec;
 pub mod ledger;
 pub mod model;
 pub mod pools;
+pub mod program;
 pub mod script;
 pub mod sink;
 pub mod subject;
