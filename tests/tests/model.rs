@@ -5,6 +5,8 @@
 //!
 //! A program that fails is shrunk and printed as a unit test, to be pasted in at the end of this file.
 
+use std::cell::Cell;
+
 use pipewriter_tests::program::{
     Answer, Call, End, Hint, Kind, Limit, Operation, Otherwise, PoolAnswer, PoolKind, Program, Reach, Settings, Size,
     WriterKind, run,
