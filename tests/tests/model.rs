@@ -44,11 +44,20 @@ fn programs_hold(writer: WriterKind) {
         max_shrink_iters: 100_000,
         ..Config::default()
     };
-    let result = TestRunner::new(config)
-        .run(&programs(writer), |program| run(&program).map_err(|fault| TestCaseError::fail(fault.to_string())));
+    // Up to the first that fails: those after it are shorter ones of its kind.
+    let (count, failed) = (Cell::new(0_u32), Cell::new(false));
+    let result = TestRunner::new(config).run(&programs(writer), |program| {
+        count.update(|count| count + u32::from(!failed.get()));
+        run(&program).map_err(|fault| {
+            failed.set(true);
+            TestCaseError::fail(fault.to_string())
+        })
+    });
     match result {
         Ok(()) => {}
-        Err(TestError::Fail(reason, program)) => panic!("{reason}\n\n{program}\n"),
+        Err(TestError::Fail(reason, program)) => {
+            panic!("program {} breaks a rule: {reason}\n\n{program}\n", count.get())
+        }
         Err(TestError::Abort(reason)) => panic!("{reason}"),
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::task::Poll;
 
 use super::model::{Span, committed_bytes};
-use super::operation::{Call, Hint, PoolKind, Reach, Size, WriterKind};
+use super::operation::{Call, Hint, PoolKind, Reach, WriterKind};
 use super::rule;
 use super::run::Run;
 use super::stream::Permit;
@@ -110,12 +110,12 @@ impl Run<'_> {
     }
 
     /// `write`, or `write_vectored` of the writer as a plain stream.
-    pub(super) fn plain_write(&mut self, sizes: &[Size], vectored: bool) -> Result<(), String> {
+    pub(super) fn plain_write(&mut self, lens: &[usize], vectored: bool) -> Result<(), String> {
         let mut at = self.model.committed;
         let mut parts = Vec::new();
-        for size in sizes {
-            parts.push(committed_bytes(at, size.bytes()));
-            at += size.bytes();
+        for len in lens {
+            parts.push(committed_bytes(at, *len));
+            at += len;
         }
         let total = at - self.model.committed;
         let (ended, mark) = (self.model.end_kind(), self.model.mark);
@@ -170,6 +170,8 @@ impl Run<'_> {
         }
         let ended = self.model.end_kind();
         let before = self.model.committed;
+        // It goes from mark to mark, perhaps with a segment for each.
+        let len = len.min(self.model.mark.saturating_mul(64));
         let data = committed_bytes(before, len);
         if ended.is_none() && self.buffered().saturating_add(len) > self.model.mark {
             let mut seen = self.seen.borrow_mut();

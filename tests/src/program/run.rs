@@ -86,14 +86,17 @@ impl<'m> Run<'m> {
         match *operation {
             Operation::Span(hint) => self.span(hint)?,
             Operation::Advance(reach) => self.advance(reach)?,
-            Operation::Append(size) => self.append(size.bytes())?,
+            Operation::Append(size) => self.append(self.len(size))?,
             Operation::Flush(call) => self.flush(Which::Flush, call)?,
             Operation::Emit(call) => self.flush(Which::Emit, call)?,
             Operation::WriteAndFlush(size, call) => self.flush(Which::WriteAndFlush(size.bytes()), call)?,
             Operation::PlainFlush => self.flush(Which::Plain, super::Call::Poll)?,
-            Operation::Write(size) => self.plain_write(&[size], false)?,
-            Operation::WriteVectored(ref sizes) => self.plain_write(&sizes[..sizes.len().min(5)], true)?,
-            Operation::WriteAll(size) => self.write_all(size.bytes())?,
+            Operation::Write(size) => self.plain_write(&[self.len(size)], false)?,
+            Operation::WriteVectored(ref sizes) => {
+                let lens: Vec<usize> = sizes.iter().take(5).map(|size| self.len(*size)).collect();
+                self.plain_write(&lens, true)?;
+            }
+            Operation::WriteAll(size) => self.write_all(self.len(size))?,
             Operation::PlainClose => self.complete(true, super::Call::Poll)?,
             Operation::Complete(call) => self.complete(false, call)?,
             Operation::Abort(call) => self.abort(None, call)?,
@@ -234,8 +237,14 @@ impl<'m> Run<'m> {
 
     // ---- what the operations need ----
 
+    /// 0 where the stream has got too much, which is noticed after the operation.
     pub(super) fn buffered(&self) -> usize {
-        self.model.committed - self.seen.borrow().accepted
+        self.model.committed.saturating_sub(self.seen.borrow().accepted)
+    }
+
+    /// The length of something to copy in: not so long that it takes thousands of segments, which is slow and not new.
+    fn len(&self, size: Size) -> usize {
+        size.bytes().min(2048 * self.settings.segment_size.bytes().max(1))
     }
 
     pub(super) fn waker(&self) -> &Waker {
