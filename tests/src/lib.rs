@@ -11,6 +11,7 @@ pub mod ledger;
 pub mod model;
 pub mod noise;
 pub mod pools;
+pub mod program;
 pub mod script;
 pub mod sink;
 pub mod subject;
