@@ -47,7 +47,7 @@ fn programs_hold(writer: WriterKind) {
     // Up to the first that fails: those after it are shorter ones of its kind.
     let (count, failed) = (Cell::new(0_u32), Cell::new(false));
     let result = TestRunner::new(config).run(&programs(writer), |program| {
-        count.update(|count| count + u32::from(!failed.get()));
+        count.set(count.get() + u32::from(!failed.get()));
         run(&program).map_err(|fault| {
             failed.set(true);
             TestCaseError::fail(fault.to_string())
