@@ -30,7 +30,7 @@ pub fn run(program: &Program) -> Result<(), Fault> {
     let mut run = Run::new(program.settings, &mut memory);
     for (operation, step) in program.operations.iter().enumerate() {
         if let Err(rule) = run.step(step) {
-            run.disarm();
+            run.abandon();
             return Err(Fault { operation, rule });
         }
     }
@@ -228,11 +228,11 @@ impl<'m> Run<'m> {
         Ok(())
     }
 
-    /// From here on nothing goes wrong any more: the writer of a program that has failed can be dropped.
-    fn disarm(&self) {
+    /// Drops a writer that has broken a rule: what it does then is of no interest, so long as it ends.
+    fn abandon(self) {
         self.book.borrow_mut().disarm();
-        let mut seen = self.seen.borrow_mut();
-        seen.answers.clear();
+        self.seen.borrow_mut().answers.clear();
+        let _ = catch_unwind(AssertUnwindSafe(move || drop(self)));
     }
 
     // ---- what the operations need ----
