@@ -83,8 +83,8 @@ fn programs(writer: WriterKind) -> impl Strategy<Value = Program> {
 fn settings(writer: WriterKind) -> impl Strategy<Value = Settings> {
     let pool = prop_oneof![
         3 => any::<bool>().prop_map(|may_hold| PoolKind::Plain { may_hold }),
-        2 => size().prop_map(|bound| PoolKind::Heap { bound }),
-        2 => (size(), any::<bool>()).prop_map(|(bound, clears)| PoolKind::Shared { bound, clears }),
+        2 => bound().prop_map(|bound| PoolKind::Heap { bound }),
+        2 => (bound(), any::<bool>()).prop_map(|(bound, clears)| PoolKind::Shared { bound, clears }),
         1 => Just(PoolKind::Default),
     ];
     let limit = || prop_oneof![2 => Just(Limit::Default), 1 => Just(Limit::None), 3 => size().prop_map(Limit::Bytes)];
@@ -175,6 +175,11 @@ fn pool_answer() -> impl Strategy<Value = PoolAnswer> {
 
 fn size() -> impl Strategy<Value = Size> {
     prop_oneof![6 => 0..=20_u8, 3 => 0..=140_u8, 1 => 128..=200_u8, 1 => any::<u8>()].prop_map(Size)
+}
+
+/// Half of them enough for a pool to keep something.
+fn bound() -> impl Strategy<Value = Size> {
+    prop_oneof![size(), (143..=255_u8).prop_map(Size)]
 }
 
 fn hint() -> impl Strategy<Value = Hint> {
