@@ -83,8 +83,8 @@ fn programs(writer: WriterKind) -> impl Strategy<Value = Program> {
 fn settings(writer: WriterKind) -> impl Strategy<Value = Settings> {
     let pool = prop_oneof![
         3 => any::<bool>().prop_map(|may_hold| PoolKind::Plain { may_hold }),
-        2 => size().prop_map(|bound| PoolKind::Heap { bound }),
-        2 => (size(), any::<bool>()).prop_map(|(bound, clears)| PoolKind::Shared { bound, clears }),
+        2 => bound().prop_map(|bound| PoolKind::Heap { bound }),
+        2 => (bound(), any::<bool>()).prop_map(|(bound, clears)| PoolKind::Shared { bound, clears }),
         1 => Just(PoolKind::Default),
     ];
     let limit = || prop_oneof![2 => Just(Limit::Default), 1 => Just(Limit::None), 3 => size().prop_map(Limit::Bytes)];
@@ -107,7 +107,7 @@ fn settings(writer: WriterKind) -> impl Strategy<Value = Settings> {
         })
 }
 
-/// One operation. To 8,800 calls of the writer there are so many answers of the stream and of the pool.
+/// One operation. To 9,100 calls of the writer there are so many answers of the stream and of the pool.
 fn operation(stream: u32, pool: u32) -> impl Strategy<Value = Operation> {
     prop_oneof![
         1200 => hint().prop_map(Operation::Span),
@@ -117,7 +117,7 @@ fn operation(stream: u32, pool: u32) -> impl Strategy<Value = Operation> {
         400 => call().prop_map(Operation::Emit),
         1000 => (size(), call()).prop_map(|(size, call)| Operation::WriteAndFlush(size, call)),
         800 => plain_write(),
-        600 => rare(),
+        900 => rare(),
         400 => ending(),
         stream => answer().prop_map(Operation::Stream),
         pool => pool_answer().prop_map(Operation::Pool),
@@ -143,7 +143,7 @@ fn rare() -> impl Strategy<Value = Operation> {
 
 fn ending() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        8 => Just(Operation::Wake),
+        8 => select(&[Operation::Wake, Operation::OtherTask, Operation::CancelByHandle][..]),
         2 => call().prop_map(Operation::Complete),
         1 => Just(Operation::PlainClose),
         1 => call().prop_map(Operation::Abort),
@@ -175,6 +175,11 @@ fn pool_answer() -> impl Strategy<Value = PoolAnswer> {
 
 fn size() -> impl Strategy<Value = Size> {
     prop_oneof![6 => 0..=20_u8, 3 => 0..=140_u8, 1 => 128..=200_u8, 1 => any::<u8>()].prop_map(Size)
+}
+
+/// Half of them enough for a pool to keep something.
+fn bound() -> impl Strategy<Value = Size> {
+    prop_oneof![size(), (143..=255_u8).prop_map(Size)]
 }
 
 fn hint() -> impl Strategy<Value = Hint> {

@@ -88,3 +88,8 @@ static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| {
 pub(super) fn committed_bytes(start: usize, len: usize) -> &'static [u8] {
     &BYTES[start % PERIOD..][..len]
 }
+
+/// Whether `bytes` are those that a program commits from the `start`-th on.
+pub(super) fn are_committed(start: usize, bytes: &[u8]) -> bool {
+    (start..).step_by(LONGEST).zip(bytes.chunks(LONGEST)).all(|(at, part)| part == committed_bytes(at, part.len()))
+}

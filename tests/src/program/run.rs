@@ -11,7 +11,7 @@ use pipewriter_core::{Options, SlicePool};
 use pipewriter_std::{Closed, HeapPool, PipeWriter, PipeWriterOptions, SegmentPool, SharedPool, blocking};
 
 use super::drive::Which;
-use super::model::{Model, bytes, committed_bytes};
+use super::model::{Model, are_committed, bytes};
 use super::operation::{Answer, End, Limit, Operation, PoolAnswer, PoolKind, Settings, Size, WriterKind};
 use super::pool::{Book, Inner, Plain, SharedBook, Tracked};
 use super::port::{PLACES, Port, SEGMENTS};
@@ -30,7 +30,7 @@ pub fn run(program: &Program) -> Result<(), Fault> {
     let mut run = Run::new(program.settings, &mut memory);
     for (operation, step) in program.operations.iter().enumerate() {
         if let Err(rule) = run.step(step) {
-            run.disarm();
+            run.abandon();
             return Err(Fault { operation, rule });
         }
     }
@@ -207,7 +207,7 @@ impl<'m> Run<'m> {
         rule!(book.violation.is_none(), "at the end: {}", book.violation.take().unwrap_or_default());
         match caught {
             Ok(Some(rest)) => rule!(
-                rest == committed_bytes(seen.accepted, model.committed - seen.accepted),
+                rest.len() == model.committed - seen.accepted && are_committed(seen.accepted, &rest),
                 "into_parts returns {} bytes of {}, or others",
                 rest.len(),
                 model.committed - seen.accepted
@@ -228,11 +228,11 @@ impl<'m> Run<'m> {
         Ok(())
     }
 
-    /// From here on nothing goes wrong any more: the writer of a program that has failed can be dropped.
-    fn disarm(&self) {
+    /// Drops a writer that has broken a rule: what it does then is of no interest, so long as it ends.
+    fn abandon(self) {
         self.book.borrow_mut().disarm();
-        let mut seen = self.seen.borrow_mut();
-        seen.answers.clear();
+        self.seen.borrow_mut().answers.clear();
+        let _ = catch_unwind(AssertUnwindSafe(move || drop(self)));
     }
 
     // ---- what the operations need ----
@@ -324,6 +324,12 @@ impl<'m> Run<'m> {
             pool.trim();
             let stats = pool.stats();
             rule!(stats.bytes_kept == 0, "a pool that was trimmed keeps {} bytes", stats.bytes_kept);
+            // With nothing kept there is room under the bound for its shortest segment.
+            let mut pool = pool.clone();
+            let Some(segment) = pool.take(1) else { return Err("the shared pool refuses".into()) };
+            let keeps = segment.len() <= self.book.borrow().bound;
+            pool.give(segment);
+            rule!(!keeps || pool.stats().bytes_kept > 0, "a pool that was trimmed keeps nothing from then on");
         } else if self.call(super::Call::Poll, |writer, _| writer.trim())?.unwrap_or(true) {
             self.model.span = None;
         }

@@ -74,6 +74,9 @@ pub(super) struct Seen {
     pub(super) error: Option<usize>,
 }
 
+/// Far more calls than any one operation can need.
+const MAX_CALLS: usize = 100_000;
+
 /// The stream and the program both have it.
 pub(super) type SharedSeen = Rc<RefCell<Seen>>;
 
@@ -228,6 +231,11 @@ impl ModelStream {
         seen.calls += 1;
         seen.pended = false;
         seen.judge(what);
+        if seen.calls > MAX_CALLS {
+            seen.violate("the stream is called without end");
+            drop(seen);
+            self.panic();
+        }
         let mut answer = seen.answers.pop_front();
         if answer == Some(Answer::Cancel) {
             answer = seen.answers.pop_front();
