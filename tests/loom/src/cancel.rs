@@ -214,6 +214,18 @@ fn one_through_a_handle_that_is_being_made_and_one_through_the_writer_both_count
     });
 }
 
+#[test]
+fn one_through_a_handle_made_after_the_flush_began_to_wait_wakes_it() {
+    every_interleaving(|| {
+        let woken = Arc::new(AtomicUsize::new(0));
+        let mut writer = writer(Stuck);
+        assert!(poll_flush(&mut writer, &counting(&woken)).is_pending());
+        join([canceling(writer.handle())]);
+        assert_eq!(woken.load(Ordering::Relaxed), 1);
+        assert!(is_canceled_next(&mut writer));
+    });
+}
+
 /// A waker that counts.
 fn counting(woken: &Arc<AtomicUsize>) -> Waker {
     struct Counter(Arc<AtomicUsize>);
