@@ -201,6 +201,7 @@ impl<'m> Run<'m> {
                 }))
             }
         };
+        rule!(Rc::strong_count(&seen) == 1, "the stream outlives its writer");
         let mut seen = seen.borrow_mut();
         let mut book = book.borrow_mut();
         rule!(seen.violation.is_none(), "at the end: {}", seen.violation.take().unwrap_or_default());
