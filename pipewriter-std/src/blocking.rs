@@ -361,7 +361,10 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
     #[must_use]
     pub fn into_parts(mut self) -> (W, Vec<u8>) {
         let bytes = self.state.pipe.to_bytes();
-        (self.inner.take().expect(TAKEN), bytes)
+        let inner = self.inner.take().expect(TAKEN);
+        // Before the result is made: a pool that panics here would leak one that is.
+        drop(self);
+        (inner, bytes)
     }
 }
 

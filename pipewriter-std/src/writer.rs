@@ -261,7 +261,11 @@ impl<W, P: SegmentPool> PipeWriter<W, P> {
     #[doc(alias = "into_inner")]
     #[must_use]
     pub fn into_parts(self) -> (W, Vec<u8>) {
-        (self.inner, self.state.pipe.to_bytes())
+        let Self { inner, state } = self;
+        let bytes = state.pipe.to_bytes();
+        // Before the result is made: a pool that panics here would leak one that is.
+        drop(state);
+        (inner, bytes)
     }
 
     /// The methods that do no I/O, for a pinned writer.

@@ -259,3 +259,51 @@ fn an_abort_that_a_panic_of_the_pool_cuts_short_has_its_effect() {
         ],
     );
 }
+
+#[test]
+fn a_write_all_of_nothing_is_no_write_and_leaves_the_span() {
+    let settings = Settings {
+        writer: WriterKind::Blocking,
+        pool: PoolKind::Plain { may_hold: false },
+        segment_size: Size(1),
+        max_buffered: Limit::Default,
+        high_water_mark: Limit::Default,
+        leave_open: false,
+        otherwise: Otherwise::All,
+        end: End::Drop,
+    };
+    holds(
+        settings,
+        vec![Operation::Span(Hint::Bytes(Size(0))), Operation::WriteAll(Size(0)), Operation::Advance(Reach::All)],
+    );
+}
+
+#[test]
+fn a_pool_that_panics_as_the_blocking_writer_is_taken_apart_does_not_leak_the_stream() {
+    let settings = Settings {
+        writer: WriterKind::Blocking,
+        pool: PoolKind::Plain { may_hold: false },
+        segment_size: Size(98),
+        max_buffered: Limit::Default,
+        high_water_mark: Limit::Default,
+        leave_open: false,
+        otherwise: Otherwise::All,
+        end: End::Parts,
+    };
+    holds(settings, vec![Operation::Append(Size(9)), Operation::Pool(PoolAnswer::PanicAtGive(0))]);
+}
+
+#[test]
+fn a_pool_that_panics_as_the_async_writer_is_taken_apart_does_not_leak_the_stream() {
+    let settings = Settings {
+        writer: WriterKind::Async,
+        pool: PoolKind::Plain { may_hold: false },
+        segment_size: Size(98),
+        max_buffered: Limit::Default,
+        high_water_mark: Limit::Default,
+        leave_open: false,
+        otherwise: Otherwise::All,
+        end: End::Parts,
+    };
+    holds(settings, vec![Operation::Append(Size(9)), Operation::Pool(PoolAnswer::PanicAtGive(0))]);
+}

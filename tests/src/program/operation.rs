@@ -89,7 +89,7 @@ pub enum Reach {
     Nothing,
     /// By so many 255ths of what is left of the span.
     Share(u8),
-    /// To the end of the span.
+    /// To the end of the span; by one byte where nothing is left of it or there is none.
     All,
     /// One byte past the span.
     OneMore,

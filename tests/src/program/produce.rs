@@ -66,7 +66,7 @@ impl Run<'_> {
         let n = match reach {
             Reach::Nothing => 0,
             Reach::Share(share) => left * usize::from(share) / 255,
-            Reach::All => left,
+            Reach::All => left.max(1),
             Reach::OneMore => left + 1,
             Reach::Max => usize::MAX,
         };
@@ -179,7 +179,8 @@ impl Run<'_> {
             // How far it has come when it calls the stream is its own affair.
             seen.committed = before + len;
         }
-        self.model.span = None;
+        // Of nothing it is no write, as that of the standard library is none.
+        self.model.span = self.model.span.filter(|_| len == 0);
         let result = self.call(Call::Poll, |writer, _| writer.write_all(data))?.flatten();
         let now = self.writer.unflushed_bytes() + self.seen.borrow().accepted;
         rule!(now >= before && now - before <= len, "write_all of {len} bytes takes {before} to {now}");

@@ -201,6 +201,7 @@ impl<'m> Run<'m> {
                 }))
             }
         };
+        rule!(Rc::strong_count(&seen) == 1, "the stream outlives its writer");
         let mut seen = seen.borrow_mut();
         let mut book = book.borrow_mut();
         rule!(seen.violation.is_none(), "at the end: {}", seen.violation.take().unwrap_or_default());
@@ -324,12 +325,15 @@ impl<'m> Run<'m> {
             pool.trim();
             let stats = pool.stats();
             rule!(stats.bytes_kept == 0, "a pool that was trimmed keeps {} bytes", stats.bytes_kept);
-            // With nothing kept there is room under the bound for its shortest segment.
-            let mut pool = pool.clone();
-            let Some(segment) = pool.take(1) else { return Err("the shared pool refuses".into()) };
-            let keeps = segment.len() <= self.book.borrow().bound;
-            pool.give(segment);
-            rule!(!keeps || pool.stats().bytes_kept > 0, "a pool that was trimmed keeps nothing from then on");
+            // With nothing kept there is room for short segments up to the bound: else it has lost count.
+            let room = self.book.borrow().bound / 1024;
+            // A handle each, or they would grow as one batch.
+            let mut handles = vec![pool.clone(); room];
+            let segments: Vec<_> = handles.iter_mut().filter_map(|pool| pool.take(1)).collect();
+            handles.iter_mut().zip(segments).for_each(|(pool, segment)| pool.give(segment));
+            let kept = pool.stats().bytes_kept;
+            rule!(kept == room * 1024, "a pool that was trimmed keeps {kept} bytes of {room} KiB from then on");
+            pool.trim();
         } else if self.call(super::Call::Poll, |writer, _| writer.trim())?.unwrap_or(true) {
             self.model.span = None;
         }
