@@ -33,7 +33,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     const YIELD_BYTES: usize = 4 * 1024 * 1024;
     const YIELD_CALLS: u32 = 1 << 18;
     /// Chunks that a vectored write offers at least.
-    const MIN_WINDOW: u16 = 16;
+    pub(crate) const MIN_WINDOW: u16 = 16;
 
     /// A flush or an emit, on a pipe in any state.
     pub(crate) fn poll_to<W: PollWrite>(

@@ -172,6 +172,8 @@ impl<W: Write, P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> PipeWriter<
     async fn drive(&mut self, goal: Goal) -> Result<FlushResult, WriteError<W::Error>> {
         let mut relay = Relay::new();
         let mut outcome = None;
+        // One chunk goes to the driver at a time: to look at many for each call would make the work of a flush quadratic.
+        self.pipe.window = self.pipe.window.min(Pipe::<P, L, Q>::MIN_WINDOW);
         loop {
             let turn = poll_fn(|cx| Poll::Ready(self.pipe.drive(cx, &mut relay, &mut &[][..], goal, outcome.take())));
             match turn.await {

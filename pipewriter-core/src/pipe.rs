@@ -608,8 +608,16 @@ struct Close<'a, L: Link>(&'a mut L);
 
 impl<L: Link> Drop for Close<'_, L> {
     fn drop(&mut self) {
-        self.0.unregister();
-        self.0.close();
+        /// A waker that panics as it is dropped keeps nobody from being told.
+        struct Told<'a, L: Link>(&'a mut L);
+
+        impl<L: Link> Drop for Told<'_, L> {
+            fn drop(&mut self) {
+                self.0.close();
+            }
+        }
+
+        Told(self.0).0.unregister();
     }
 }
 

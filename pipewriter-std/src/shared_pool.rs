@@ -16,7 +16,9 @@ use crate::sync::{ArrayQueue, AtomicBool, AtomicUsize, thread_local};
 /// A pool that many writers share: a writer with nothing buffered holds no memory at all.
 ///
 /// Clone it into the options of each writer. It keeps at most [`bound`](Self::with_bound) bytes for the next batches of all
-/// of them; what exceeds that goes back to the allocator. Segments are powers of two in size, 1 KiB at least; within one
+/// of them; what exceeds that goes back to the allocator. Each thread may keep one segment of up to 64 KiB out of that: give a
+/// pool a bound of some times that for each thread. A batch of half the bound is kept whole. Short segments that are kept make
+/// no room for longer ones: [`trim`](Self::trim) does. Segments are powers of two in size, 1 KiB at least; within one
 /// batch of a writer they double up to 64 KiB. A batch past the bound takes 128 KiB at a time.
 ///
 /// **Spans show what other writers wrote** into the same memory before, unless it was told to [`clear`](Self::clearing).
@@ -45,7 +47,7 @@ use crate::sync::{ArrayQueue, AtomicBool, AtomicUsize, thread_local};
 #[doc(alias = "ArrayPool")]
 pub struct SharedPool {
     inner: Arc<Inner>,
-    /// Bytes that the writer with this handle has out, but for the segment that its thread kept: how large its present batch is.
+    /// Bytes that the writer with this handle has out: how large its present batch is.
     out_bytes: usize,
 }
 
@@ -210,8 +212,7 @@ impl SegmentPool for SharedPool {
         if let Some(segment) = self.take_first(min_len) {
             return Some(segment);
         }
-        let lent = SPARES.with(|spares| spares[self.inner.index()].lent(&self.inner));
-        let segment = self.inner.take(min_len, self.out_bytes.saturating_add(lent))?;
+        let segment = self.inner.take(min_len, self.out_bytes)?;
         self.out_bytes += segment.len();
         Some(segment)
     }
@@ -220,7 +221,9 @@ impl SegmentPool for SharedPool {
     #[inline]
     fn take_first(&mut self, min_len: usize) -> Option<Box<[u8]>> {
         let key = self.inner.key.load(Ordering::Relaxed);
-        SPARES.with(|spares| spares[key % POOLS].take(&self.inner, key, min_len))
+        let segment = SPARES.with(|spares| spares[key % POOLS].take(&self.inner, key, min_len))?;
+        self.out_bytes += segment.len();
+        Some(segment)
     }
 
     #[inline]
@@ -277,6 +280,9 @@ impl Inner {
             self.release(segment.len());
             return Some(segment);
         }
+        // A batch that fits the bound takes none that does not: it could not be kept for the next.
+        let left = self.bound.saturating_sub(out_bytes);
+        let wanted = if wanted > left && shortest <= left { 1 << left.ilog2() } else { wanted };
         let is_past_bound = out_bytes.saturating_add(wanted) > self.bound;
         let len = if is_past_bound { wanted.max(STRIDE) } else { wanted };
         let mut memory = Vec::new();
@@ -363,14 +369,6 @@ impl Spare {
         Some(ManuallyDrop::into_inner(segment))
     }
 
-    /// How long the segment is that this thread kept and now has not: most likely the first one of the batch that asks.
-    fn lent(&self, pool: &Inner) -> usize {
-        let segment = self.segment.take();
-        let is_lent = segment.is_none() && self.key.get() == pool.key.load(Ordering::Relaxed);
-        self.segment.set(segment);
-        if is_lent { self.reserved.get() } else { 0 }
-    }
-
     /// Keeps `segment`, or sees to it that it gets where it belongs.
     #[inline(never)]
     fn give(&self, pool: &Arc<Inner>, key: usize, segment: Box<[u8]>) {
@@ -408,6 +406,10 @@ impl Spare {
         let len = slot.as_ref().map_or(0, |segment| segment.len());
         let has_longer = self.key.get() == key && len <= self.reserved.get();
         if has_longer || len > MAX_GROWTH || !len.is_power_of_two() {
+            // What was kept before a trim goes all the same.
+            if self.key.get() != key && ptr::eq(owner.borrow().as_ptr(), Arc::as_ptr(pool)) {
+                self.leave(owner);
+            }
             return;
         }
         let is_of_another = {

@@ -2,15 +2,19 @@
 
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
+use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
 use atomic_waker::AtomicWaker;
 use embedded_io::{Error as _, ErrorKind, ErrorType};
 use pipewriter_core::embedded_io::{self as blocking, WriteError};
 use pipewriter_core::embedded_io_async::PipeWriter;
-use pipewriter_core::{Error, FixedQueue, FlushResult, Link, Options, Pipe, PollWrite, Signal, SlicePool};
+use pipewriter_core::{
+    Error, FixedQueue, FlushResult, HeapQueue, Link, Options, Pipe, PollWrite, Sealed, SegmentQueue, Signal, SlicePool,
+};
 use pipewriter_tests::exec::{Task, Wakes, block_on, poll_once};
 use pipewriter_tests::ledger::{Ledger, measure};
 use pipewriter_tests::model::{Model, Random};
@@ -786,4 +790,50 @@ fn random_programs_lose_and_repeat_nothing() {
         block_on(writer.complete()).unwrap();
         assert_eq!(*uart.sent.borrow(), model.committed());
     }
+}
+
+/// A queue that counts how often it is looked into.
+struct Counting<S>(HeapQueue<S>, Rc<Cell<usize>>);
+
+impl<S> SegmentQueue<S> for Counting<S> {
+    fn reserve(&mut self) -> bool {
+        self.0.reserve()
+    }
+    fn push_back(&mut self, sealed: Sealed<S>) -> Result<(), Sealed<S>> {
+        self.0.push_back(sealed)
+    }
+    fn pop_front(&mut self) -> Option<Sealed<S>> {
+        self.0.pop_front()
+    }
+    fn pop_back(&mut self) -> Option<Sealed<S>> {
+        self.0.pop_back()
+    }
+    fn get(&self, index: usize) -> Option<&Sealed<S>> {
+        self.1.set(self.1.get() + 1);
+        self.0.get(index)
+    }
+    fn get_mut(&mut self, index: usize) -> Option<&mut Sealed<S>> {
+        self.0.get_mut(index)
+    }
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[test]
+fn the_work_of_a_flush_is_linear_in_its_chunks() {
+    const CHUNKS: usize = 2000;
+    let mut memory = vec![0; 16 * CHUNKS];
+    let looks = Rc::new(Cell::new(0));
+    let pool = SlicePool::<CHUNKS>::new(&mut memory);
+    let queue = Counting(HeapQueue::default(), Rc::clone(&looks));
+    let mut pipe: Pipe<_, (), Counting<_>> = Pipe::with_link(pool, Options::new().segment_size(16), (), queue);
+    pipe.append(&[7; 16 * CHUNKS]).unwrap();
+    looks.set(0);
+    let mut sent = vec![0; 16 * CHUNKS];
+    let mut writer = PipeWriter::new(&mut sent[..], pipe);
+    assert!(pin!(writer.flush()).poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    assert!(looks.get() <= 64 * CHUNKS, "{} looks for {CHUNKS} chunks", looks.get());
+    drop(writer);
+    assert!(sent.iter().all(|byte| *byte == 7));
 }

@@ -3,11 +3,13 @@
 mod support;
 
 use core::pin::{Pin, pin};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
 use std::io::{self, ErrorKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Mutex};
+use std::task::Wake;
 use std::thread;
 
 use futures_io::AsyncWrite;
@@ -696,4 +698,58 @@ fn no_lock_is_held_while_the_end_of_a_writer_drops_the_waker_of_its_flush() {
         assert_eq!(drops.load(Ordering::SeqCst), 2);
         assert!(handle.is_closed());
     });
+}
+
+#[test]
+fn the_end_is_told_also_if_the_waker_of_a_flush_panics_as_it_is_dropped() {
+    /// Panics as its last waker is dropped, once armed.
+    struct Boom(Arc<AtomicBool>);
+
+    impl Wake for Boom {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Boom {
+        fn drop(&mut self) {
+            if self.0.load(Ordering::Relaxed) && !std::thread::panicking() {
+                panic!("a waker that can not be dropped");
+            }
+        }
+    }
+
+    /// Stalls, and keeps no waker.
+    struct Stalled;
+
+    impl AsyncWrite for Stalled {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+        fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    for (handle_first, aborts) in [(false, false), (false, true), (true, false), (true, true)] {
+        let armed = Arc::new(AtomicBool::new(false));
+        let mut writer = PipeWriter::new(Stalled);
+        let early = handle_first.then(|| writer.handle());
+        writer.append(b"x").unwrap();
+        let waker = Waker::from(Arc::new(Boom(Arc::clone(&armed))));
+        assert!(Pin::new(&mut writer).poll_flush(&mut Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        let handle = early.unwrap_or_else(|| writer.handle());
+        armed.store(true, Ordering::Relaxed);
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            if aborts {
+                let _ = Pin::new(&mut writer).poll_abort(&mut Context::from_waker(Waker::noop()));
+            } else {
+                drop(writer);
+            }
+        }));
+        assert!(ended.is_err(), "the panic is the caller's to see");
+        assert!(handle.is_closed(), "handle first: {handle_first}, aborts: {aborts}");
+    }
 }

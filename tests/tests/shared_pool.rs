@@ -295,3 +295,46 @@ fn more_pools_on_one_thread_than_it_keeps_segments_for_lose_and_allocate_nothing
         assert_eq!((pool.stats().segments_kept, pool.stats().bytes_kept), (0, 0));
     }
 }
+
+#[test]
+fn a_batch_that_fits_the_bound_allocates_nothing_in_the_steady_state_whatever_the_bound() {
+    for (bound, batch) in [
+        (10_000, 5_000),
+        (98_304, 98_304),
+        (100_000, 90_000),
+        (65_536, 60_000),
+        (65_536, 65_536),
+        (1_000_000, 900_000),
+        (16 << 20, 15 << 20),
+    ] {
+        let pool = SharedPool::with_bound(bound);
+        let mut writer = writer(&pool);
+        let data = vec![1; batch];
+        let mut rounds = || {
+            for _ in 0..10 {
+                writer.append(&data).unwrap();
+                writer.flush().unwrap();
+            }
+        };
+        rounds();
+        let ((), usage) = measure(rounds);
+        assert_eq!(usage.allocations, 0, "bound {bound}, batch {batch}: {:?}", pool.stats());
+    }
+}
+
+#[test]
+fn a_long_segment_that_one_writer_has_out_makes_those_of_others_no_longer() {
+    let pool = SharedPool::new();
+    let mut long = writer(&pool);
+    long.append(&[1; 60_000]).unwrap();
+    long.flush().unwrap();
+    let mut many: Vec<_> = (0..100).map(|_| writer(&pool)).collect();
+    for _ in 0..3 {
+        many.iter_mut().for_each(|writer| writer.append(b"ten bytes.").unwrap());
+        let out = pool.stats().bytes_out;
+        assert!(out <= 100 * 4096 + 65_536, "{out}");
+        for writer in &mut many {
+            writer.flush().unwrap();
+        }
+    }
+}
