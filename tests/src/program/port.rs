@@ -206,6 +206,9 @@ impl Writer for Port<'_> {
         true
     }
     fn into_rest(self: Box<Self>) -> Vec<u8> {
-        self.pipe.to_bytes()
+        let bytes = self.pipe.to_bytes();
+        // Before the result is made: a pool that panics here would leak one that is.
+        drop(self);
+        bytes
     }
 }
