@@ -80,6 +80,18 @@ fn the_core_offers_256_kib_in_a_call_and_no_more() {
     }
 }
 
+#[test]
+fn a_small_batch_that_is_taken_whole_does_not_narrow_the_offer_of_a_large_one() {
+    let (pool, _) = TestPool::new();
+    let mut pipe: Pipe<_, (), HeapQueue<_>> = Pipe::with_options(pool, Options::new().segment_size(1));
+    let mut stream = Offers::new(usize::MAX);
+    for bytes in [2, 1000] {
+        pipe.append(&vec![7; bytes]).unwrap();
+        assert!(pipe.poll_flush(&mut Context::from_waker(Waker::noop()), &mut stream).is_ready());
+    }
+    assert_eq!(stream.calls, [(2, 2), (1000, 1000)]);
+}
+
 /// The calls and the bytes of each poll until a flush of `bytes` is done.
 fn polls(bytes: usize, most: usize) -> Vec<(usize, usize)> {
     let mut pipe: Pipe<_, (), HeapQueue<_>> = Pipe::with_options(HeapPool::new(), Options::new());
