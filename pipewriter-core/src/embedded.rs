@@ -126,7 +126,8 @@ macro_rules! methods_without_io {
         /// # Errors
         ///
         /// Those of [`Pipe::span_mut`], which leave the span as it was. On memory of fixed size [`Error::OutOfMemory`] says
-        /// that it is full: flush, then try again.
+        /// that it is full: flush, then try again. That does not help with a `size_hint` above the length of a segment, which is never
+        /// to be had, nor with a pipe whose `segment_size` is above it.
         #[doc(alias = "GetSpan")]
         #[doc(alias = "GetMemory")]
         #[doc(alias = "chunk_mut")]

@@ -48,7 +48,9 @@ const ROUNDS: u32 = 3;
 /// What may come and go in the lists of the executor and the reactor between rounds.
 const SLACK: isize = 16 * 1024;
 
-/// What happened, for the figures at the end.
+/// What happened, for the figures at the end: bytes and messages that were sent, flushes that were canceled or whose
+/// future was dropped, writes that the socket did not take at all (`stalled`) or in part (`short`), and writers that were taken
+/// apart in the middle of their work.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     bytes: usize,
