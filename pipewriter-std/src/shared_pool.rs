@@ -17,8 +17,8 @@ use crate::sync::{ArrayQueue, AtomicBool, AtomicUsize, thread_local};
 ///
 /// Clone it into the options of each writer. It keeps at most [`bound`](Self::with_bound) bytes for the next batches of all
 /// of them; what exceeds that goes back to the allocator. Each thread may keep one segment of up to 64 KiB out of that: give a
-/// pool a bound of some times that for each thread. A batch of half the bound is kept whole. Short segments that are kept make
-/// no room for longer ones: [`trim`](Self::trim) does. Segments are powers of two in size, 1 KiB at least; within one
+/// pool a bound of some times that for each thread. A batch of half the bound is kept whole. A long segment that comes back
+/// replaces shorter ones where the bound has no room for both. Segments are powers of two in size, 1 KiB at least; within one
 /// batch of a writer they double up to 64 KiB. A batch past the bound takes 128 KiB at a time.
 ///
 /// **Spans show what other writers wrote** into the same memory before, unless it was told to [`clear`](Self::clearing).
@@ -27,7 +27,7 @@ use crate::sync::{ArrayQueue, AtomicBool, AtomicUsize, thread_local};
 ///
 /// Each thread keeps the segment that it gave back last, within the bound, and takes it again without an atomic
 /// read-modify-write; all others lie in lock-free queues, one for each size. A thread's segment goes back to the queues when the
-/// thread ends.
+/// thread ends. That of a pool that is gone is freed then, or when the thread needs its place for another pool.
 ///
 /// ```
 /// use pipewriter_std::{PipeWriterOptions, SharedPool, blocking::PipeWriter};
@@ -261,6 +261,31 @@ impl Inner {
         self.reserved.fetch_sub(len, Ordering::Relaxed);
     }
 
+    /// As `reserve`, and frees shorter segments for it where the bound demands that: those that no batch takes any more would
+    /// else keep the longer ones out for ever. The longest first, so that few have to go, and none if all are too few.
+    #[cold]
+    fn make_room(&self, len: usize) -> bool {
+        if len > self.bound || self.reserve(len) {
+            return len <= self.bound;
+        }
+        let shorter = &self.queues[..self.class(len)];
+        let bytes: usize =
+            shorter.iter().enumerate().map(|(class, queue)| queue.len() << (MIN_CLASS as usize + class)).sum();
+        if self.reserved.load(Ordering::Relaxed).saturating_sub(bytes) > self.bound - len {
+            return false;
+        }
+        for queue in shorter.iter().rev() {
+            while let Some(segment) = queue.pop() {
+                self.release(segment.len());
+                self.free(segment);
+                if self.reserve(len) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
     /// Which queue keeps segments of `len` bytes, a power of two: one past the last where they are too long to be kept.
     fn class(&self, len: usize) -> usize {
         len.trailing_zeros().saturating_sub(MIN_CLASS) as usize
@@ -300,7 +325,7 @@ impl Inner {
         let queue = self.queues.get(self.class(len)).filter(|_| len.is_power_of_two() && len >= 1 << MIN_CLASS);
         // A segment of another length is not of this pool.
         let Some(queue) = queue else { return self.free(segment) };
-        if !self.reserve(len) {
+        if !self.make_room(len) {
             return self.free(segment);
         }
         if let Err(segment) = queue.push(segment) {
@@ -310,8 +335,12 @@ impl Inner {
     }
 
     fn free(&self, segment: Box<[u8]>) {
-        self.segments.fetch_sub(1, Ordering::Relaxed);
-        self.bytes.fetch_sub(segment.len(), Ordering::Relaxed);
+        // A segment that is not of this pool was never counted.
+        let less = |count: &AtomicUsize, by| {
+            let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(now.saturating_sub(by)));
+        };
+        less(&self.segments, 1);
+        less(&self.bytes, segment.len());
         drop(segment);
     }
 }
@@ -420,7 +449,7 @@ impl Spare {
             return;
         }
         self.leave(owner);
-        if !pool.reserve(len) {
+        if !pool.make_room(len) {
             return;
         }
         let take =

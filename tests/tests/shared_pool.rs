@@ -338,3 +338,64 @@ fn a_long_segment_that_one_writer_has_out_makes_those_of_others_no_longer() {
         }
     }
 }
+
+#[test]
+fn short_segments_that_nobody_takes_any_more_keep_no_longer_ones_out() {
+    // As many segments as the bound allows, by a crowd of writers that never comes back.
+    for (bound, crowd, long) in [(65_536, 16, 40_000), (65_536, 16, 60_000), (1 << 20, 256, 900_000)] {
+        let pool = SharedPool::with_bound(bound);
+        let mut many: Vec<_> = (0..crowd).map(|_| writer(&pool)).collect();
+        many.iter_mut().for_each(|writer| writer.append(b"ten bytes.").unwrap());
+        for writer in &mut many {
+            writer.flush().unwrap();
+        }
+        assert_eq!(pool.stats().bytes_kept, crowd * 4096);
+        let mut one = writer(&pool);
+        let data = vec![1; long];
+        let mut rounds = || {
+            for _ in 0..10 {
+                one.append(&data).unwrap();
+                one.flush().unwrap();
+            }
+        };
+        rounds();
+        let ((), usage) = measure(rounds);
+        assert_eq!(usage.allocations, 0, "bound {bound}, batch {long}: {:?}", pool.stats());
+        assert!(pool.stats().bytes_kept <= bound);
+    }
+}
+
+#[test]
+fn a_segment_for_which_there_is_no_room_costs_no_shorter_one() {
+    let pool = SharedPool::with_bound(98_304);
+    // Each as the first of a batch, so that it is as long as it is asked to be.
+    let take = |len| pool.clone().take(len).unwrap();
+    let (long, short) = (take(65_536), [take(8192), take(8192)]);
+    let mut of_other = pool.clone();
+    let (kept, is_kept) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let segment = of_other.take(65_536).unwrap();
+            of_other.give(segment);
+            kept.send(()).unwrap();
+            let _ = ended.recv();
+        });
+        is_kept.recv().unwrap();
+        let bytes: usize = short.iter().map(|segment| segment.len()).sum();
+        short.into_iter().for_each(|segment| pool.clone().give(segment));
+        assert_eq!(pool.stats().bytes_kept, 65_536 + bytes);
+        // There is no room for it even without all that are shorter.
+        pool.clone().give(long);
+        assert_eq!(pool.stats().bytes_kept, 65_536 + bytes);
+        drop(end);
+    });
+}
+
+#[test]
+fn the_statistics_do_not_wrap_over_segments_that_were_never_handed_out() {
+    let mut pool = SharedPool::with_bound(0);
+    pool.give(vec![0; 4096].into_boxed_slice());
+    let stats = pool.stats();
+    assert_eq!((stats.segments_out, stats.bytes_out, stats.segments_kept), (0, 0, 0));
+}
