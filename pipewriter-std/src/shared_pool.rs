@@ -82,6 +82,9 @@ const DEFAULT_BOUND: usize = 16 * 1024 * 1024;
 const PLACES: usize = if cfg!(loom) { 2 } else { 64 };
 /// Pools that one thread may keep a segment for.
 const POOLS: usize = if cfg!(loom) { 1 } else { 4 };
+/// Keys and places are counted in steps of the size of what they select, so that finding that is a mask and no shift.
+const SPARE_SIZE: usize = size_of::<Spare>();
+const PLACE_SIZE: usize = size_of::<Place>();
 /// So often a pool goes without a spare before it takes that of another pool.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 64 };
 
@@ -90,7 +93,13 @@ type Queue = ArrayQueue<Box<[u8]>>;
 /// A key that no pool has had, for the spares at `index`.
 fn next_key(index: usize) -> usize {
     static NEXT_BLOCK: atomic::AtomicUsize = atomic::AtomicUsize::new(POOLS);
-    NEXT_BLOCK.fetch_add(POOLS, Ordering::Relaxed) + index
+    (NEXT_BLOCK.fetch_add(POOLS, Ordering::Relaxed) + index).wrapping_mul(SPARE_SIZE)
+}
+
+/// Which of a thread's spares may be of the pool with this key.
+#[inline]
+const fn spare_of(key: usize) -> usize {
+    key / SPARE_SIZE % POOLS
 }
 
 struct Inner {
@@ -220,22 +229,23 @@ impl SegmentPool for SharedPool {
     /// What this thread keeps, and only that.
     #[inline]
     fn take_first(&mut self, min_len: usize) -> Option<Box<[u8]>> {
-        let key = self.inner.key.load(Ordering::Relaxed);
-        let segment = SPARES.with(|spares| spares[key % POOLS].take(&self.inner, key, min_len))?;
-        self.out_bytes += segment.len();
-        Some(segment)
+        // All within, for what is loaded before the thread's memory is found has to be kept meanwhile.
+        SPARES.with(|spares| {
+            let key = self.inner.key.load(Ordering::Relaxed);
+            let segment = spares[spare_of(key)].take(&self.inner, key, min_len)?;
+            self.out_bytes += segment.len();
+            Some(segment)
+        })
     }
 
     #[inline]
     fn give(&mut self, mut segment: Box<[u8]>) {
-        if self.out_bytes > 0 {
-            self.out_bytes = self.out_bytes.saturating_sub(segment.len());
-        }
+        self.out_bytes = self.out_bytes.saturating_sub(segment.len());
         if self.inner.clear {
             clear(&mut segment);
         }
         let key = self.inner.key.load(Ordering::Relaxed);
-        SPARES.with(|spares| spares[key % POOLS].give(&self.inner, key, segment));
+        SPARES.with(|spares| spares[spare_of(key)].give(&self.inner, key, segment));
     }
 }
 
@@ -248,7 +258,7 @@ impl Inner {
     /// Which of a thread's spares may be of this pool: always the same.
     #[inline]
     fn index(&self) -> usize {
-        self.key.load(Ordering::Relaxed) % POOLS
+        spare_of(self.key.load(Ordering::Relaxed))
     }
 
     /// Counts `len` bytes as kept, if the bound allows.
@@ -385,7 +395,7 @@ impl Spare {
     }
 
     #[inline]
-    fn take(&self, pool: &Inner, key: usize, min_len: usize) -> Option<Box<[u8]>> {
+    fn take(&self, pool: &Arc<Inner>, key: usize, min_len: usize) -> Option<Box<[u8]>> {
         if self.key.get() != key {
             return None;
         }
@@ -426,7 +436,7 @@ impl Spare {
 
     #[inline]
     fn note(&self, pool: &Inner, len: usize) {
-        pool.places[self.place.get() % PLACES].len.store(len, Ordering::Relaxed);
+        pool.places[self.place.get() / PLACE_SIZE % PLACES].len.store(len, Ordering::Relaxed);
     }
 
     /// Makes the segment in `slot` the one that this thread keeps for `pool`, if that may be; else leaves it there.
@@ -457,7 +467,7 @@ impl Spare {
         let Some(place) = pool.places.iter().position(take) else { return pool.release(len) };
         owner.replace(Arc::downgrade(pool));
         self.key.set(key);
-        self.place.set(place);
+        self.place.set(place * PLACE_SIZE);
         self.reserved.set(len);
         self.segment.set(slot.take().map(ManuallyDrop::new));
         self.note(pool, len);
@@ -471,7 +481,7 @@ impl Spare {
         let Some(pool) = owner.take().upgrade() else { return };
         pool.release(self.reserved.take());
         self.note(&pool, 0);
-        pool.places[self.place.get() % PLACES].taken.store(false, Ordering::Release);
+        pool.places[self.place.get() / PLACE_SIZE % PLACES].taken.store(false, Ordering::Release);
         if let Some(segment) = segment {
             // After a trim it is what the trim was to free.
             if key == pool.key.load(Ordering::Relaxed) { pool.give(segment) } else { pool.free(segment) }
