@@ -74,23 +74,29 @@ pub const PATTERNS: [Pattern; 5] = [
 pub enum Writer {
     /// Our blocking writer, with a pool that keeps so many MiB for the next batch, or the default of 64 KiB.
     Ours(Option<usize>),
+    /// The same through `io::Write`, as large as a `BufWriter` of so many KiB: it writes when that is full, and keeps as much.
+    OursWrite(usize),
     /// std's with so many KiB.
     Std(usize),
     /// Our async writer, likewise.
     OursAsync(Option<usize>),
+    /// The same through `AsyncWrite`.
+    OursAsyncWrite(usize),
     /// That of futures with so many KiB.
     Futures(usize),
 }
 
 /// Every writer, and what records call it.
-pub const WRITERS: [(Writer, &str); 10] = [
+pub const WRITERS: [(Writer, &str); 12] = [
     (Writer::Ours(None), "pipewriter blocking"),
     (Writer::Ours(Some(2)), "pipewriter blocking, 2 MiB kept"),
+    (Writer::OursWrite(256), "pipewriter blocking, io::Write of 256 KiB"),
     (Writer::Std(8), "std BufWriter, 8 KiB"),
     (Writer::Std(64), "std BufWriter, 64 KiB"),
     (Writer::Std(256), "std BufWriter, 256 KiB"),
     (Writer::OursAsync(None), "pipewriter async"),
     (Writer::OursAsync(Some(2)), "pipewriter async, 2 MiB kept"),
+    (Writer::OursAsyncWrite(256), "pipewriter async, AsyncWrite of 256 KiB"),
     (Writer::Futures(8), "futures BufWriter, 8 KiB"),
     (Writer::Futures(64), "futures BufWriter, 64 KiB"),
     (Writer::Futures(256), "futures BufWriter, 256 KiB"),
@@ -113,8 +119,10 @@ pub struct Sent {
 #[must_use]
 pub const fn has(kind: Kind, writer: Writer) -> bool {
     match writer {
-        Writer::Ours(_) | Writer::Std(_) => true,
-        Writer::OursAsync(_) | Writer::Futures(_) => matches!(kind, Kind::Unix | Kind::SlowUnix | Kind::Tcp),
+        Writer::Ours(_) | Writer::OursWrite(_) | Writer::Std(_) => true,
+        Writer::OursAsync(_) | Writer::OursAsyncWrite(_) | Writer::Futures(_) => {
+            matches!(kind, Kind::Unix | Kind::SlowUnix | Kind::Tcp)
+        }
     }
 }
 
@@ -136,7 +144,9 @@ pub fn send(kind: Kind, writer: Writer, pattern: &Pattern, total: usize) -> io::
             let (ours, theirs) = UnixStream::pair()?;
             let at_once = if kind == Kind::SlowUnix { 1 << 10 } else { 256 << 10 };
             read_while(theirs, at_once, || match writer {
-                Writer::OursAsync(_) | Writer::Futures(_) => run_async(Async::new(ours)?, writer, pattern, messages),
+                Writer::OursAsync(_) | Writer::OursAsyncWrite(_) | Writer::Futures(_) => {
+                    run_async(Async::new(ours)?, writer, pattern, messages)
+                }
                 _ => run(ours, writer, pattern, messages),
             })
         }
@@ -145,7 +155,9 @@ pub fn send(kind: Kind, writer: Writer, pattern: &Pattern, total: usize) -> io::
             let ours = TcpStream::connect(listener.local_addr()?)?;
             let theirs = listener.accept()?.0;
             read_while(theirs, 256 << 10, || match writer {
-                Writer::OursAsync(_) | Writer::Futures(_) => run_async(Async::new(ours)?, writer, pattern, messages),
+                Writer::OursAsync(_) | Writer::OursAsyncWrite(_) | Writer::Futures(_) => {
+                    run_async(Async::new(ours)?, writer, pattern, messages)
+                }
                 _ => run(ours, writer, pattern, messages),
             })
         }
@@ -290,6 +302,10 @@ fn options(kept: Option<usize>) -> PipeWriterOptions {
     PipeWriterOptions::new().pool(pool)
 }
 
+fn as_large_as(kib: usize) -> PipeWriterOptions {
+    PipeWriterOptions::new().high_water_mark(kib << 10).pool(HeapPool::with_bound(kib << 10))
+}
+
 #[inline(never)]
 fn ours(stream: impl Write, kept: Option<usize>, pattern: &Pattern, messages: usize) -> io::Result<(u64, u64)> {
     let mut writer = blocking::PipeWriter::with_options(Counted::new(stream), options(kept));
@@ -305,21 +321,31 @@ fn ours(stream: impl Write, kept: Option<usize>, pattern: &Pattern, messages: us
     Ok((writer.get_ref().bytes, writer.get_ref().calls))
 }
 
-#[inline(never)]
-fn std(stream: impl Write, kib: usize, pattern: &Pattern, messages: usize) -> io::Result<(u64, u64)> {
-    let mut writer = BufWriter::with_capacity(kib << 10, Counted::new(stream));
-    messages!(
-        pattern,
-        messages,
-        |data| writer.write_all(data)?,
-        {
-            writer.write_all(data)?;
-            writer.flush()?;
-        },
-        writer.flush()?
-    );
-    Ok((writer.get_ref().bytes, writer.get_ref().calls))
+/// A function for a writer through `io::Write`.
+macro_rules! through_write {
+    ($name:ident, |$stream:ident, $kib:ident| $new:expr) => {
+        #[inline(never)]
+        fn $name($stream: impl Write, $kib: usize, pattern: &Pattern, messages: usize) -> io::Result<(u64, u64)> {
+            let mut writer = $new;
+            messages!(
+                pattern,
+                messages,
+                |data| writer.write_all(data)?,
+                {
+                    writer.write_all(data)?;
+                    Write::flush(&mut writer)?;
+                },
+                Write::flush(&mut writer)?
+            );
+            Ok((writer.get_ref().bytes, writer.get_ref().calls))
+        }
+    };
 }
+
+through_write!(std, |stream, kib| BufWriter::with_capacity(kib << 10, Counted::new(stream)));
+through_write!(ours_write, |stream, kib| {
+    blocking::PipeWriter::with_options(Counted::new(stream), as_large_as(kib))
+});
 
 #[inline(never)]
 async fn ours_async(
@@ -341,33 +367,46 @@ async fn ours_async(
     Ok((writer.get_ref().bytes, writer.get_ref().calls))
 }
 
-#[inline(never)]
-async fn futures(
-    stream: impl AsyncWrite + Unpin,
-    kib: usize,
-    pattern: &Pattern,
-    messages: usize,
-) -> io::Result<(u64, u64)> {
-    let mut writer = FuturesBufWriter::with_capacity(kib << 10, Counted::new(stream));
-    messages!(
-        pattern,
-        messages,
-        |data| writer.write_all(data).await?,
-        {
-            writer.write_all(data).await?;
-            writer.flush().await?;
-        },
-        writer.flush().await?
-    );
-    Ok((writer.get_ref().bytes, writer.get_ref().calls))
+/// A function for a writer through `AsyncWrite`.
+macro_rules! through_async_write {
+    ($name:ident, |$stream:ident, $kib:ident| $new:expr) => {
+        #[inline(never)]
+        async fn $name(
+            $stream: impl AsyncWrite + Unpin,
+            $kib: usize,
+            pattern: &Pattern,
+            messages: usize,
+        ) -> io::Result<(u64, u64)> {
+            let mut writer = $new;
+            messages!(
+                pattern,
+                messages,
+                |data| writer.write_all(data).await?,
+                {
+                    writer.write_all(data).await?;
+                    AsyncWriteExt::flush(&mut writer).await?;
+                },
+                AsyncWriteExt::flush(&mut writer).await?
+            );
+            Ok((writer.get_ref().bytes, writer.get_ref().calls))
+        }
+    };
 }
+
+through_async_write!(futures, |stream, kib| FuturesBufWriter::with_capacity(kib << 10, Counted::new(stream)));
+through_async_write!(ours_async_write, |stream, kib| {
+    PipeWriter::with_options(Counted::new(stream), as_large_as(kib))
+});
 
 fn run(stream: impl Write, writer: Writer, pattern: &Pattern, messages: usize) -> io::Result<Sent> {
     let before = thread_time();
     let (bytes, calls) = match writer {
         Writer::Std(kib) => std(stream, kib, pattern, messages),
         Writer::Ours(kept) => ours(stream, kept, pattern, messages),
-        Writer::OursAsync(_) | Writer::Futures(_) => unreachable!("`send` runs these as futures"),
+        Writer::OursWrite(kib) => ours_write(stream, kib, pattern, messages),
+        Writer::OursAsync(_) | Writer::OursAsyncWrite(_) | Writer::Futures(_) => {
+            unreachable!("`send` runs these as futures")
+        }
     }?;
     Ok(Sent { bytes, time: Duration::ZERO, cpu: thread_time().saturating_sub(before), calls })
 }
@@ -378,7 +417,8 @@ fn run_async(stream: impl AsyncWrite + Unpin, writer: Writer, pattern: &Pattern,
         match writer {
             Writer::Futures(kib) => futures(stream, kib, pattern, messages).await,
             Writer::OursAsync(kept) => ours_async(stream, kept, pattern, messages).await,
-            Writer::Ours(_) | Writer::Std(_) => unreachable!("`send` runs these blocking"),
+            Writer::OursAsyncWrite(kib) => ours_async_write(stream, kib, pattern, messages).await,
+            Writer::Ours(_) | Writer::OursWrite(_) | Writer::Std(_) => unreachable!("`send` runs these blocking"),
         }
     })?;
     Ok(Sent { bytes, time: Duration::ZERO, cpu: thread_time().saturating_sub(before), calls })

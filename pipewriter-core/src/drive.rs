@@ -32,8 +32,8 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     /// A poll lets others have a turn after so many bytes, about a millisecond, or so many calls that took less.
     const YIELD_BYTES: usize = 4 * 1024 * 1024;
     const YIELD_CALLS: u32 = 1 << 18;
-    /// Chunks that a vectored write offers at least. See `adapt_window`.
-    pub(crate) const MIN_WINDOW: u16 = 2;
+    /// Chunks that a call offers at least, and after one that was not taken whole. See `adapt_window`.
+    pub(crate) const MIN_WINDOW: u16 = 1;
     const WINDOW_AFTER_SHORT: u16 = 16;
 
     /// A flush or an emit, on a pipe in any state.
@@ -287,11 +287,12 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     /// A socket that is full takes a part too, and much of the next call: so the first call of which something is left
     /// narrows the window to 16 chunks at most, and each one after it to half.
     fn adapt_window(&mut self, offered: usize, whole: usize) {
-        if offered > 1 {
-            let least = if whole == offered { self.window } else { Self::WINDOW_AFTER_SHORT.min(self.window / 2) };
-            let twice = u16::try_from(whole.saturating_mul(2)).unwrap_or(Self::MAX_CHUNKS);
-            self.window = twice.max(least).clamp(Self::MIN_WINDOW, Self::MAX_CHUNKS);
+        if offered == 1 && self.window > 1 {
+            return;
         }
+        let least = if whole == offered { self.window } else { Self::WINDOW_AFTER_SHORT.min(self.window / 2) };
+        let twice = u16::try_from(whole.saturating_mul(2)).unwrap_or(Self::MAX_CHUNKS);
+        self.window = twice.max(least).clamp(Self::MIN_WINDOW, Self::MAX_CHUNKS);
     }
 
     /// Tells the link when `error` says that the reader is gone.

@@ -175,7 +175,9 @@ fn streams(record: &Record, bounds: &mut Vec<Bound>) {
     for stream in ["TCP loopback", "Unix socket"] {
         let case = format!("{stream}: 100-byte records, flush per MiB");
         let case = case.as_str();
-        for (ours, peer) in [(OURS, "std BufWriter"), (OURS_ASYNC, "futures BufWriter")] {
+        for (ours, face, peer) in
+            [(OURS, "io::Write", "std BufWriter"), (OURS_ASYNC, "AsyncWrite", "futures BufWriter")]
+        {
             let smallest = format!("{peer}, 8 KiB");
             let best = WRITERS
                 .into_iter()
@@ -183,8 +185,9 @@ fn streams(record: &Record, bounds: &mut Vec<Bound>) {
                 .filter(|name| name.starts_with(peer))
                 .filter_map(|name| record.get(speed(case, name)).map(|speed| (name, speed.median)))
                 .max_by(|one, other| one.1.total_cmp(&other.1));
-            // With the default pool, and with one that keeps what a flush needs, as a large `BufWriter` does.
-            for ours in [ours.to_owned(), format!("{ours}, 2 MiB kept")] {
+            // With the default pool; with one that keeps all that a flush needs; and in the way of a large `BufWriter`, which
+            // writes whenever its buffer is full.
+            for ours in [ours.to_owned(), format!("{ours}, 2 MiB kept"), format!("{ours}, {face} of 256 KiB")] {
                 let ours = ours.as_str();
                 bounds.push(Bound {
                     what: format!("100-byte records to {stream}, throughput: {ours} / best {peer}"),
