@@ -133,6 +133,26 @@ fn a_trim_reaches_what_another_thread_keeps_at_its_next_turn() {
 }
 
 #[test]
+fn what_a_thread_kept_from_before_a_trim_is_freed_when_it_ends() {
+    let pool = SharedPool::new();
+    let (kept, is_kept) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    let mut of_thread = pool.clone();
+    let thread = thread::spawn(move || {
+        let segment = of_thread.take(1).unwrap();
+        of_thread.give(segment);
+        kept.send(()).unwrap();
+        let _ = ended.recv();
+    });
+    is_kept.recv().unwrap();
+    assert_eq!(pool.stats().segments_kept, 1);
+    pool.trim();
+    drop(end);
+    thread.join().unwrap();
+    assert_eq!((pool.stats().segments_kept, pool.stats().segments_out), (0, 0));
+}
+
+#[test]
 fn a_trim_frees_what_its_own_thread_keeps_though_another_one_trimmed_before() {
     let pool = SharedPool::new();
     writer(&pool).write_all_and_flush();

@@ -189,3 +189,39 @@ fn two_writers_on_two_threads_send_all_and_hold_nothing_after() {
         check_counters(pool, 2 * SEGMENT);
     });
 }
+
+/// Starts a thread that has not ended for the pool when it is joined: what it keeps is still its own.
+fn with_and_stay(pool: &SharedPool, f: impl FnOnce(SharedPool) + 'static) -> JoinHandle<()> {
+    let pool = pool.clone();
+    thread::spawn(move || f(pool))
+}
+
+/// With threads at rest that have not ended: nothing is out, and all that was allocated is kept.
+fn check_kept(pool: &SharedPool) {
+    let stats = pool.stats();
+    assert_eq!((stats.segments_out, stats.bytes_out), (0, 0), "{stats:?}");
+    assert_eq!(stats.segments_kept, stats.segments_allocated, "{stats:?}");
+    assert_eq!(stats.bytes_kept, stats.segments_kept * SEGMENT, "{stats:?}");
+}
+
+#[test]
+fn two_threads_that_come_at_once_have_a_place_each() {
+    every_interleaving(|| {
+        let pool = SharedPool::with_bound(4 * SEGMENT);
+        let threads = [(); 2].map(|()| with_and_stay(&pool, |mut pool| take_and_give(&mut pool)));
+        join(threads);
+        check_kept(&pool);
+    });
+}
+
+#[test]
+fn a_place_that_is_left_shows_what_the_next_thread_keeps() {
+    every_interleaving(|| {
+        let mut pool = SharedPool::with_bound(4 * SEGMENT);
+        take_and_give(&mut pool);
+        let thread = with_and_stay(&pool, |mut pool| take_and_give(&mut pool));
+        SharedPool::end_thread();
+        join([thread]);
+        check_kept(&pool);
+    });
+}
