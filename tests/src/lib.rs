@@ -14,5 +14,6 @@ pub mod pools;
 pub mod program;
 pub mod script;
 pub mod sink;
+pub mod step;
 pub mod subject;
 pub mod wait;

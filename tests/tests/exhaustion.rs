@@ -12,6 +12,7 @@ use pipewriter_tests::exec::{Wakes, poll_with};
 use pipewriter_tests::ledger::{Ledger, measure, refusing_from, refusing_nth};
 use pipewriter_tests::model::pattern;
 use pipewriter_tests::sink::Sink;
+use pipewriter_tests::step::Op;
 use pipewriter_tests::subject::{Kind, Subject};
 
 #[global_allocator]
@@ -96,20 +97,6 @@ impl AsyncWrite for Tape {
     }
 }
 
-/// One call of the program, and how many bytes it commits.
-#[derive(Clone, Copy, Debug)]
-enum Op {
-    Append(usize),
-    Span(usize),
-    WriteAndFlush(usize),
-    PlainWrite(usize),
-    PlainVectored(usize),
-    Flush,
-    Emit,
-    Cancel,
-    Complete,
-}
-
 const PROGRAM: &[Op] = &[
     Op::Append(10),
     Op::Flush,
@@ -133,42 +120,18 @@ const PROGRAM: &[Op] = &[
 ];
 const TOTAL: usize = 700_000;
 
-fn call<S: Subject>(writer: &mut S, op: Op, bytes: &[u8]) -> io::Result<usize> {
-    match op {
-        Op::Append(_) => writer.append(bytes).map(|()| bytes.len()),
-        Op::Span(n) => {
-            writer.span_mut(n)?[..n].copy_from_slice(bytes);
-            writer.advance(n).map(|()| n)
-        }
-        Op::WriteAndFlush(_) => writer.write_and_flush(bytes).map(|_| bytes.len()),
-        Op::PlainWrite(_) => writer.plain_write(bytes),
-        Op::PlainVectored(_) => {
-            let (one, two) = bytes.split_at(bytes.len() / 3);
-            writer.plain_write_vectored(&[IoSlice::new(one), IoSlice::new(two)])
-        }
-        Op::Flush => writer.flush().map(|_| 0),
-        Op::Emit => writer.emit().map(|_| 0),
-        Op::Cancel => {
-            writer.cancel_pending_flush();
-            Ok(0)
-        }
-        Op::Complete => writer.complete().map(|()| 0),
-    }
-}
-
 /// Runs the program to its end, or until the writer is aborted, and makes each refused call again. Allocates nothing itself.
 /// Returns how many bytes were committed and how many calls were refused memory.
 fn run<S: Subject>(writer: &mut S, all: &[u8]) -> (usize, usize) {
     let (mut committed, mut refusals) = (0, 0);
     for &op in PROGRAM {
-        let (Op::Append(n) | Op::Span(n) | Op::WriteAndFlush(n) | Op::PlainWrite(n) | Op::PlainVectored(n)) = op else {
-            while call(writer, op, &[]).is_err() {}
-            continue;
-        };
-        let end = committed + n;
+        let end = committed + op.bytes();
+        if op.bytes() == 0 {
+            while op.call(writer, &[]).is_err() {}
+        }
         while committed < end {
             let before = writer.unflushed_bytes();
-            match call(writer, op, &all[committed..end]) {
+            match op.call(writer, &all[committed..end]) {
                 Ok(n) => committed += n,
                 Err(error) if error.kind() == ErrorKind::OutOfMemory => {
                     refusals += 1;

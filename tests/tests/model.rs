@@ -204,6 +204,18 @@ fn call() -> impl Strategy<Value = Call> {
 
 // ---- programs that have failed once, or taught the model something ----
 
+/// What most of them have in common.
+const USUAL: Settings = Settings {
+    writer: WriterKind::Async,
+    pool: PoolKind::Plain { may_hold: false },
+    segment_size: Size(98),
+    max_buffered: Limit::Default,
+    high_water_mark: Limit::Default,
+    leave_open: false,
+    otherwise: Otherwise::All,
+    end: End::Drop,
+};
+
 #[track_caller]
 fn holds(settings: Settings, operations: Vec<Operation>) {
     let program = Program { settings, operations };
@@ -214,16 +226,7 @@ fn holds(settings: Settings, operations: Vec<Operation>) {
 
 #[test]
 fn an_append_that_fails_while_the_pool_panics_leaves_what_was_committed() {
-    let settings = Settings {
-        writer: WriterKind::Core,
-        pool: PoolKind::Plain { may_hold: false },
-        segment_size: Size(2),
-        max_buffered: Limit::Default,
-        high_water_mark: Limit::Default,
-        leave_open: false,
-        otherwise: Otherwise::All,
-        end: End::Drop,
-    };
+    let settings = Settings { writer: WriterKind::Core, segment_size: Size(2), ..USUAL };
     holds(
         settings,
         vec![
@@ -239,16 +242,7 @@ fn an_append_that_fails_while_the_pool_panics_leaves_what_was_committed() {
 
 #[test]
 fn an_abort_that_a_panic_of_the_pool_cuts_short_has_its_effect() {
-    let settings = Settings {
-        writer: WriterKind::Async,
-        pool: PoolKind::Plain { may_hold: false },
-        segment_size: Size(6),
-        max_buffered: Limit::Default,
-        high_water_mark: Limit::Default,
-        leave_open: false,
-        otherwise: Otherwise::All,
-        end: End::Drop,
-    };
+    let settings = Settings { segment_size: Size(6), ..USUAL };
     holds(
         settings,
         vec![
@@ -262,16 +256,7 @@ fn an_abort_that_a_panic_of_the_pool_cuts_short_has_its_effect() {
 
 #[test]
 fn a_write_all_of_nothing_is_no_write_and_leaves_the_span() {
-    let settings = Settings {
-        writer: WriterKind::Blocking,
-        pool: PoolKind::Plain { may_hold: false },
-        segment_size: Size(1),
-        max_buffered: Limit::Default,
-        high_water_mark: Limit::Default,
-        leave_open: false,
-        otherwise: Otherwise::All,
-        end: End::Drop,
-    };
+    let settings = Settings { writer: WriterKind::Blocking, segment_size: Size(1), ..USUAL };
     holds(
         settings,
         vec![Operation::Span(Hint::Bytes(Size(0))), Operation::WriteAll(Size(0)), Operation::Advance(Reach::All)],
@@ -280,30 +265,12 @@ fn a_write_all_of_nothing_is_no_write_and_leaves_the_span() {
 
 #[test]
 fn a_pool_that_panics_as_the_blocking_writer_is_taken_apart_does_not_leak_the_stream() {
-    let settings = Settings {
-        writer: WriterKind::Blocking,
-        pool: PoolKind::Plain { may_hold: false },
-        segment_size: Size(98),
-        max_buffered: Limit::Default,
-        high_water_mark: Limit::Default,
-        leave_open: false,
-        otherwise: Otherwise::All,
-        end: End::Parts,
-    };
+    let settings = Settings { writer: WriterKind::Blocking, segment_size: Size(98), end: End::Parts, ..USUAL };
     holds(settings, vec![Operation::Append(Size(9)), Operation::Pool(PoolAnswer::PanicAtGive(0))]);
 }
 
 #[test]
 fn a_pool_that_panics_as_the_async_writer_is_taken_apart_does_not_leak_the_stream() {
-    let settings = Settings {
-        writer: WriterKind::Async,
-        pool: PoolKind::Plain { may_hold: false },
-        segment_size: Size(98),
-        max_buffered: Limit::Default,
-        high_water_mark: Limit::Default,
-        leave_open: false,
-        otherwise: Otherwise::All,
-        end: End::Parts,
-    };
+    let settings = Settings { segment_size: Size(98), end: End::Parts, ..USUAL };
     holds(settings, vec![Operation::Append(Size(9)), Operation::Pool(PoolAnswer::PanicAtGive(0))]);
 }

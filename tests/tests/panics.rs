@@ -16,6 +16,7 @@ use pipewriter_tests::exec::poll_with;
 use pipewriter_tests::model::pattern;
 use pipewriter_tests::pools::{PoolLog, TestPool};
 use pipewriter_tests::script::{Outcome, Script, ScriptHandle, Step};
+use pipewriter_tests::step::Op;
 use pipewriter_tests::subject::{Kind, Subject};
 use support::{Event, hooked};
 
@@ -44,18 +45,7 @@ impl Place {
 
 const PLACES: [Place; 5] = [Place::Write, Place::Flush, Place::Close, Place::Take, Place::Give];
 
-/// What the program does, one call each. A number is how many bytes it commits.
-#[derive(Clone, Copy, Debug)]
-enum Op {
-    Append(usize),
-    Span(usize),
-    WriteAndFlush(usize),
-    PlainWrite(usize),
-    Flush,
-    Emit,
-    Complete,
-}
-
+/// `WouldBlock` and `TimedOut` are the script's.
 const PROGRAM: &[Op] = &[
     Op::Append(5),
     Op::Flush,
@@ -119,37 +109,13 @@ fn set<K: Kind>(place: Place, n: usize) -> Stage<K> {
     Stage { writer: K::writer(&script, options), script, pool: log }
 }
 
-/// Makes one call. `WouldBlock` and `TimedOut` are the script's.
-fn call<S: Subject>(writer: &mut S, op: Op, bytes: &[u8]) -> io::Result<usize> {
-    match op {
-        Op::Append(_) => writer.append(bytes).map(|()| bytes.len()),
-        Op::Span(n) => {
-            writer.span_mut(n)?[..n].copy_from_slice(bytes);
-            writer.advance(n).map(|()| n)
-        }
-        Op::WriteAndFlush(_) => writer.write_and_flush(bytes).map(|_| bytes.len()),
-        Op::PlainWrite(_) => writer.plain_write(bytes),
-        Op::Flush => writer.flush().map(|_| 0),
-        Op::Emit => writer.emit().map(|_| 0),
-        Op::Complete => writer.complete().map(|()| 0),
-    }
-}
-
-/// The bytes that `op` is to commit, from the pattern's byte number `from` on.
-fn bytes_of(op: Op, from: usize) -> Vec<u8> {
-    match op {
-        Op::Append(n) | Op::Span(n) | Op::WriteAndFlush(n) | Op::PlainWrite(n) => pattern(from, n),
-        Op::Flush | Op::Emit | Op::Complete => Vec::new(),
-    }
-}
-
 /// Runs the program to its end, catching each panic and going on. Says how many there were, and whether the writer was aborted.
 fn run_through<K: Kind>(stage: &mut Stage<K>, context: &str) -> (usize, bool) {
     let (mut panics, mut committed) = (0, 0);
     for &op in PROGRAM {
-        let mut bytes = bytes_of(op, committed);
+        let mut bytes = pattern(committed, op.bytes());
         loop {
-            let result = catch_unwind(AssertUnwindSafe(|| call(&mut stage.writer, op, &bytes)));
+            let result = catch_unwind(AssertUnwindSafe(|| op.call(&mut stage.writer, &bytes)));
             panics += usize::from(result.is_err());
             if stage.writer.is_completed() && !matches!(op, Op::Complete) {
                 return (panics, true);
@@ -233,15 +199,15 @@ fn a_panic_that_unwinds_through_the_writer_repeats_nothing_and_gives_every_segme
                 let _seen = Seen(&script, &seen);
                 let mut committed = 0;
                 for &op in PROGRAM {
-                    let mut bytes = bytes_of(op, committed);
+                    let mut bytes = pattern(committed, op.bytes());
                     while let n @ 1.. = bytes.len() {
-                        let taken = call(&mut writer, op, &bytes);
+                        let taken = op.call(&mut writer, &bytes);
                         let taken = taken.unwrap_or(if matches!(op, Op::WriteAndFlush(_)) { n } else { 0 });
                         committed += taken;
                         bytes.drain(..taken);
                     }
                     if matches!(op, Op::Flush | Op::Emit | Op::Complete) {
-                        while call(&mut writer, op, &[]).is_err() {}
+                        while op.call(&mut writer, &[]).is_err() {}
                     }
                 }
             }));
