@@ -74,8 +74,8 @@ pub(super) struct Seen {
     pub(super) error: Option<usize>,
 }
 
-/// Far more calls than any one operation can need.
-const MAX_CALLS: usize = 100_000;
+/// More calls than any one operation can need: one for each byte of several of the longest appends.
+const MAX_CALLS: usize = 4 << 20;
 
 /// The stream and the program both have it.
 pub(super) type SharedSeen = Rc<RefCell<Seen>>;
@@ -192,11 +192,11 @@ impl Seen {
                 ));
             }
         }
-        // Unless the offer met a bound, each segment that the writer holds has something in it that is offered, but for one
-        // that has just been begun. A pool that panics leaves more behind.
+        // Where all is offered, each segment that the writer holds has something of it, but for one that has just been begun. A
+        // pool that panics leaves more behind.
         let held = self.book.borrow().out.len();
         let may_tell = !self.book.borrow().has_panicked;
-        if may_tell && bytes < MAX_BYTES && chunks.len() < 16 && held > chunks.len() + 1 {
+        if may_tell && at == self.committed && held > chunks.len() + 1 {
             self.violate(format!("{held} segments are held for {} chunks", chunks.len()));
         }
     }
@@ -284,6 +284,7 @@ impl ModelStream {
         let answer = self.begin(What::Write);
         self.0.borrow_mut().judge_offer(chunks, vectored);
         let otherwise = matches!(self.0.borrow().otherwise, Otherwise::Bytes(_));
+        let unsent = self.0.borrow().committed - self.0.borrow().accepted;
         let put_off = Some((offered, first));
         let taken = match answer {
             Answer::Zero => {
@@ -314,7 +315,7 @@ impl ModelStream {
             Answer::FirstChunk => first,
             Answer::IntoSecondChunk => offered.min(first + 1),
             // Not too few for long, or a program would take for ever.
-            Answer::Bytes(size) if otherwise => size.bytes().clamp(1.max(offered / 64), offered.max(1)),
+            Answer::Bytes(size) if otherwise => size.bytes().max(unsent / 64).clamp(1, offered.max(1)),
             Answer::Bytes(size) => size.bytes().clamp(1, offered.max(1)),
             Answer::AllBut(size) => offered.saturating_sub(size.bytes()).max(1),
         };
