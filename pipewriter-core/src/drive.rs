@@ -265,7 +265,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
                 }
                 self.odd.set(Odd::FLUSH_DUE);
                 let whole = Foreign::call(&mut self.odd, || self.buffer.accept(n, extra));
-                self.adapt_window(chunks, whole);
+                self.adapt_window(chunks, whole, n == offered);
                 return ControlFlow::Continue(());
             }
             Outcome::Flushed(Poll::Ready(Ok(()))) => {
@@ -285,13 +285,15 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     /// in its chunks whatever part of each call the stream takes.
     ///
     /// A socket that is full takes a part too, and much of the next call: so the first call of which something is left
-    /// narrows the window to 16 chunks at most, and each one after it to half.
-    fn adapt_window(&mut self, offered: usize, whole: usize) {
+    /// narrows the window to 16 chunks at most, and each one after it to half. One that was taken to its end never does, though
+    /// its last chunk may go on behind it.
+    fn adapt_window(&mut self, offered: usize, whole: usize, took_all: bool) {
         if offered == 1 && self.window > 1 {
             return;
         }
-        let least = if whole == offered { self.window } else { Self::WINDOW_AFTER_SHORT.min(self.window / 2) };
-        let twice = u16::try_from(whole.saturating_mul(2)).unwrap_or(Self::MAX_CHUNKS);
+        let (taken, least) =
+            if took_all { (offered, self.window) } else { (whole, Self::WINDOW_AFTER_SHORT.min(self.window / 2)) };
+        let twice = u16::try_from(taken.saturating_mul(2)).unwrap_or(Self::MAX_CHUNKS);
         self.window = twice.max(least).clamp(Self::MIN_WINDOW, Self::MAX_CHUNKS);
     }
 

@@ -92,6 +92,22 @@ fn a_small_batch_that_is_taken_whole_does_not_narrow_the_offer_of_a_large_one() 
     assert_eq!(stream.calls, [(2, 2), (1000, 1000)]);
 }
 
+#[test]
+fn each_call_of_a_stream_that_takes_all_offers_as_much_as_may_be() {
+    // Segments of many lengths: the bound on the bytes falls into one of them, now here and now there.
+    let mut pipe: Pipe<_, (), HeapQueue<_>> = Pipe::with_options(HeapPool::with_bound(2 << 20), Options::new());
+    for _ in 0..8 {
+        for _ in 0..10_485 {
+            pipe.append(&[7; 100]).unwrap();
+        }
+        let mut stream = Offers::new(usize::MAX);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(pipe.poll_write_and_flush(&mut cx, &mut stream, &[7; 100]).is_ready());
+        let (last, others) = stream.calls.split_last().unwrap();
+        assert!(others.iter().all(|(_, bytes)| *bytes == 256 * 1024) && last.1 <= 256 * 1024, "{:?}", stream.calls);
+    }
+}
+
 /// The calls and the bytes of each poll until a flush of `bytes` is done.
 fn polls(bytes: usize, most: usize) -> Vec<(usize, usize)> {
     let mut pipe: Pipe<_, (), HeapQueue<_>> = Pipe::with_options(HeapPool::new(), Options::new());

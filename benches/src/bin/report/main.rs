@@ -85,7 +85,7 @@ fn report() -> ExitCode {
     let tables = print::tables(&record);
     println!("{tables}\n{bounds}");
     let folder = records().join(print::target());
-    let date = today();
+    let date = unused(&folder, &today());
     let written = std::fs::create_dir_all(&folder)
         .and_then(|()| std::fs::write(folder.join(format!("{date}.csv")), record.to_csv()))
         .and_then(|()| std::fs::write(folder.join(format!("{date}.txt")), format!("{about}\n{bounds}\n{tables}")));
@@ -95,6 +95,15 @@ fn report() -> ExitCode {
     }
     println!("{broken} bounds do not hold; the record is {date} for {}", print::target());
     ExitCode::SUCCESS
+}
+
+/// `date`, or with a number behind it where there are records of that date: perhaps from another machine.
+fn unused(folder: &Path, date: &str) -> String {
+    let later = (2..).map(|number| format!("{date}-{number}"));
+    std::iter::once(date.to_owned())
+        .chain(later)
+        .find(|name| !folder.join(format!("{name}.csv")).exists())
+        .expect("numbers do not end")
 }
 
 fn draw(path: &Path) -> ExitCode {
