@@ -17,8 +17,8 @@ use crate::sync::{ArrayQueue, AtomicBool, AtomicUsize, thread_local};
 ///
 /// Clone it into the options of each writer. It keeps at most [`bound`](Self::with_bound) bytes for the next batches of all
 /// of them; what exceeds that goes back to the allocator. Each thread may keep one segment of up to 64 KiB out of that: give a
-/// pool a bound of some times that for each thread. A batch of half the bound is kept whole. A long segment that comes back
-/// replaces shorter ones where the bound has no room for both. Segments are powers of two in size, 1 KiB at least; within one
+/// pool a bound of some times that for each thread. A batch of half the bound is kept whole. A segment that comes back
+/// replaces kept ones of other lengths where the bound has no room for both. Segments are powers of two in size, 1 KiB at least; within one
 /// batch of a writer they double up to 64 KiB. A batch past the bound takes 128 KiB at a time.
 ///
 /// **Spans show what other writers wrote** into the same memory before, unless it was told to [`clear`](Self::clearing).
@@ -271,21 +271,24 @@ impl Inner {
         self.reserved.fetch_sub(len, Ordering::Relaxed);
     }
 
-    /// As `reserve`, and frees shorter segments for it where the bound demands that: those that no batch takes any more would
-    /// else keep the longer ones out for ever. The longest first, so that few have to go, and none if all are too few.
+    /// As `reserve`, and frees kept segments of other lengths for it where the bound demands that: those that no batch takes
+    /// any more would else keep out for ever what was in use just now. Shorter ones first, the longest of them before the
+    /// others, so that few have to go; and none if all are too few.
     #[cold]
     fn make_room(&self, len: usize) -> bool {
         if len > self.bound || self.reserve(len) {
             return len <= self.bound;
         }
-        let shorter = &self.queues[..self.class(len)];
-        let bytes: usize =
-            shorter.iter().enumerate().map(|(class, queue)| queue.len() << (MIN_CLASS as usize + class)).sum();
+        let class = self.class(len);
+        let bytes_of = |class: usize| self.queues[class].len() << (MIN_CLASS as usize + class);
+        let others = || (0..class).rev().chain(class + 1..self.queues.len());
+        let bytes: usize = others().map(bytes_of).sum();
         if self.reserved.load(Ordering::Relaxed).saturating_sub(bytes) > self.bound - len {
             return false;
         }
-        for queue in shorter.iter().rev() {
-            while let Some(segment) = queue.pop() {
+        for other in others() {
+            // What has lain there longest comes first.
+            while let Some(segment) = self.queues[other].pop() {
                 self.release(segment.len());
                 self.free(segment);
                 if self.reserve(len) {

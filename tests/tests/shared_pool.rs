@@ -386,6 +386,30 @@ fn short_segments_that_nobody_takes_any_more_keep_no_longer_ones_out() {
 }
 
 #[test]
+fn a_long_segment_that_nobody_takes_any_more_keeps_no_crowd_of_short_ones_out() {
+    // Room for the crowd's, and for one that the thread keeps.
+    let pool = SharedPool::with_bound(2 * 65_536);
+    let mut many: Vec<_> = (0..16).map(|_| writer(&pool)).collect();
+    let mut rounds = |count| {
+        for _ in 0..count {
+            many.iter_mut().for_each(|writer| writer.append(b"ten bytes.").unwrap());
+            for writer in &mut many {
+                writer.flush().unwrap();
+            }
+        }
+    };
+    for _ in 0..3 {
+        let mut one = writer(&pool);
+        one.append(&[1; 120_000]).unwrap();
+        one.flush().unwrap();
+        rounds(3);
+        let ((), usage) = measure(|| rounds(10));
+        assert_eq!(usage.allocations, 0, "{:?}", pool.stats());
+        assert!(pool.stats().bytes_kept <= 2 * 65_536);
+    }
+}
+
+#[test]
 fn a_segment_for_which_there_is_no_room_costs_no_shorter_one() {
     let pool = SharedPool::with_bound(98_304);
     // Each as the first of a batch, so that it is as long as it is asked to be.
