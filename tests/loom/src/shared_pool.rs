@@ -225,3 +225,31 @@ fn a_place_that_is_left_shows_what_the_next_thread_keeps() {
         check_kept(&pool);
     });
 }
+
+#[test]
+fn a_long_and_a_short_segment_replace_each_other() {
+    interleavings_with(3, || {
+        let pool = SharedPool::with_bound(2 * SEGMENT);
+        let segments = [pool.clone().take(1).unwrap(), pool.clone().take(1).unwrap()];
+        segments.into_iter().for_each(|segment| pool.clone().give(segment));
+        SharedPool::end_thread();
+        let long = with(&pool, |mut pool| {
+            let segment = pool.take(2 * SEGMENT).unwrap();
+            pool.give(segment);
+        });
+        take_and_give(&mut pool.clone());
+        join([long]);
+        SharedPool::end_thread();
+        let stats = pool.stats();
+        assert_eq!((stats.segments_out, stats.bytes_out), (0, 0), "{stats:?}");
+        assert!((1..=2 * SEGMENT).contains(&stats.bytes_kept), "{stats:?}");
+        pool.trim();
+        let stats = pool.stats();
+        assert_eq!((stats.segments_kept, stats.bytes_kept, stats.segments_out), (0, 0, 0), "{stats:?}");
+        // All of the bound is free again.
+        let long = pool.clone().take(2 * SEGMENT).unwrap();
+        pool.clone().give(long);
+        assert_eq!(pool.stats().bytes_kept, 2 * SEGMENT);
+        SharedPool::end_thread();
+    });
+}
