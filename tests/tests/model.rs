@@ -255,6 +255,14 @@ fn an_abort_that_a_panic_of_the_pool_cuts_short_has_its_effect() {
 }
 
 #[test]
+fn a_flush_that_lets_others_have_their_turn_has_woken_its_task_and_needs_no_cancel_to_do_it() {
+    let settings = Settings { pool: PoolKind::Default, segment_size: Size(255), ..USUAL };
+    let mut operations = vec![Operation::Append(Size(255)); 15];
+    operations.extend([Operation::PlainFlush, Operation::CancelByHandle, Operation::PlainFlush]);
+    holds(settings, operations);
+}
+
+#[test]
 fn a_write_all_of_nothing_is_no_write_and_leaves_the_span() {
     let settings = Settings { writer: WriterKind::Blocking, segment_size: Size(1), ..USUAL };
     holds(

@@ -61,7 +61,8 @@ impl Run<'_> {
             Some(Poll::Pending) => {
                 self.check_pending(wakes)?;
                 rule!(!self.seen.borrow().cancel, "pending, and a cancel waits");
-                self.model.waiting = Some(self.current_task());
+                // One that only let others have their turn has woken its task, which sees a cancel as it goes on.
+                self.model.waiting = self.seen.borrow().pended.then(|| self.current_task());
             }
             Some(Poll::Ready(Ok(Flushed::All))) => {
                 self.check_untroubled()?;
