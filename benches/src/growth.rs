@@ -66,7 +66,7 @@ pub static GROWTHS: [Growth; 8] = [
     Growth { name: "flush alone, async", axis: Axis::FlushAsync, per: "byte", most: 64 << 20, flat_from: 64 << 10 },
     Growth { name: "segments", axis: Axis::Segments, per: "segment", most: 100_000, flat_from: 10 },
     Growth { name: "only the first chunk taken", axis: Axis::FirstChunk, per: "call", most: 100_000, flat_from: 10 },
-    Growth { name: "1-byte short writes", axis: Axis::OneByte, per: "call", most: 4 << 20, flat_from: 4 },
+    Growth { name: "1-byte short writes", axis: Axis::OneByte, per: "call", most: 4 << 20, flat_from: 1024 },
 ];
 
 impl Growth {
