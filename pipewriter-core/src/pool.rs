@@ -106,7 +106,8 @@ pub trait SegmentPool {
 /// It keeps at most 64 KiB (or one `segment_size` of its writer, where that is more), whatever was sent before, or what
 /// [`with_bound`](Self::with_bound) says. Within one batch (what is out at the same time) segments double in size, so that a
 /// large batch needs few of them and the steady state allocates nothing as long as a batch fits the bound. A batch past it takes at most one
-/// allocation for every 64 KiB begun, which go back to the allocator as soon as they are sent.
+/// allocation for every 64 KiB begun, of up to 1 MiB and no more than the batch has so far (128 KiB at least), which go back to the
+/// allocator as soon as they are sent.
 ///
 /// Memory is zeroed once, when it is allocated, never per use. A refusal of the allocator is a `None` of
 /// [`take`](SegmentPool::take), never a panic or an abort.
@@ -140,6 +141,8 @@ impl HeapPool {
     const DEFAULT_BOUND: usize = 64 * 1024;
     /// A batch past the bound is worth at least so many bytes per allocation.
     const STRIDE: usize = 64 * 1024;
+    /// Past the bound segments double up to so many bytes: what a batch may hold and not use.
+    const MAX_GROWTH: usize = 1024 * 1024;
 
     /// Creates a pool with the default bound. Allocates nothing.
     #[must_use]
@@ -172,7 +175,9 @@ impl HeapPool {
     /// Up to the bound each new segment is as long as all that are out, rounded up to a power of two. The one that would pass the bound is
     /// as long as the bound itself: it alone replaces all smaller ones when it comes back, so that the next batch of that
     /// size needs no other, however its spans are cut. Past the bound segments are cut so that each serves 64 KiB at
-    /// least: a segment of 128 KiB does so for spans of any size, one of `min_len` + 64 KiB for spans of up to `min_len`.
+    /// least (a segment of 128 KiB does so for spans of any size, one of `min_len` + 64 KiB for spans of up to `min_len`),
+    /// and go on doubling up to 1 MiB: an allocator that gives what lies on top of its heap back to the system, as glibc's
+    /// does with more than twice the longest block that it has mapped and freed, then has the pages of the next batch still.
     fn new_len(&self, min_len: usize) -> usize {
         let bound = self.bound;
         let doubled = self.out_bytes.checked_next_power_of_two().unwrap_or(usize::MAX).max(min_len);
@@ -181,7 +186,8 @@ impl HeapPool {
         } else if min_len <= bound && self.long_out == 0 {
             bound
         } else {
-            min_len.saturating_add(Self::STRIDE).min(min_len.max(2 * Self::STRIDE))
+            let serves = min_len.saturating_add(Self::STRIDE).min(min_len.max(2 * Self::STRIDE));
+            serves.max(doubled.min(Self::MAX_GROWTH))
         }
     }
 
