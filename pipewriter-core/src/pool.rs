@@ -352,6 +352,23 @@ mod tests {
     }
 
     #[test]
+    fn past_the_bound_segments_double_up_to_1_mib() {
+        let mut pool = HeapPool::new();
+        let mut out = Vec::new();
+        while pool.out_bytes < 8 << 20 {
+            let before = pool.out_bytes;
+            let len = pool.take(4096).expect("memory").len();
+            // One as long as the bound comes first.
+            if before > 65_536 {
+                let most = before.next_power_of_two().clamp(128 << 10, 1 << 20);
+                assert_eq!(len, most, "after {before} bytes");
+            }
+            out.push(len);
+        }
+        assert!(out.len() <= 20, "{out:?}");
+    }
+
+    #[test]
     fn an_impossible_length_is_refused() {
         assert!(HeapPool::new().take(usize::MAX).is_none());
         assert!(HeapPool::with_bound(usize::MAX).take(usize::MAX / 2 + 1).is_none());
