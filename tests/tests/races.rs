@@ -12,6 +12,7 @@ use std::io;
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::task::Wake;
 use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 use futures_io::AsyncWrite;
 use pipewriter_std::{PipeWriter, PipeWriterOptions, SegmentPool, SharedPool, blocking};
@@ -21,7 +22,8 @@ fn rounds() -> usize {
     std::env::var("PIPEWRITER_RACES").map_or(2000, |rounds| rounds.parse().expect("PIPEWRITER_RACES is a number"))
 }
 
-/// Sleeps between two polls as an executor does, so that a wake that is lost leaves the test hanging.
+/// Sleeps between two polls as an executor does. A wake that is lost would leave it asleep for ever: it gives up after minutes,
+/// which no run takes that is well.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark {
         thread: Thread,
@@ -40,8 +42,10 @@ fn block_on<F: Future>(future: F) -> F::Output {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;
         }
+        let asleep = Instant::now();
         while !unpark.woken.swap(false, Ordering::Acquire) {
-            thread::park();
+            assert!(asleep.elapsed() < Duration::from_secs(120), "a wake was lost");
+            thread::park_timeout(Duration::from_secs(10));
         }
     }
 }
