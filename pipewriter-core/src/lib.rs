@@ -1,4 +1,9 @@
-#![doc = include_str!("../README.md")]
+// Its examples need these features, and are shown as they are, without hidden lines: readers see the file itself too.
+#![cfg_attr(all(feature = "alloc", feature = "atomic-waker", feature = "embedded-io-async"), doc = include_str!("../README.md"))]
+#![cfg_attr(
+    not(all(feature = "alloc", feature = "atomic-waker", feature = "embedded-io-async")),
+    doc = "Pooled memory that a producer encodes into, and one flush machine for any byte stream. With all features these pages have the README here."
+)]
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -38,6 +38,7 @@ impl Link for () {
 /// Where a [`Signal`] keeps the wakers that it must wake.
 ///
 /// An implementation holds no lock while it clones, wakes or drops a waker, for these run code of others.
+#[diagnostic::on_unimplemented(note = "for `AtomicWaker` enable the feature `atomic-waker` of `pipewriter-core`")]
 pub trait Wakers {
     /// Keeps a clone of `waker` for the next [`wake_flush`](Self::wake_flush), instead of any that was kept before.
     fn register_flush(&self, waker: &Waker);

@@ -1,4 +1,9 @@
-#![doc = include_str!("../README.md")]
+// Its examples need the feature, and are shown as they are, without hidden lines: readers see the file itself too.
+#![cfg_attr(feature = "shared-pool", doc = include_str!("../README.md"))]
+#![cfg_attr(
+    not(feature = "shared-pool"),
+    doc = "Writers that encode into pooled memory and flush it to a stream. With all features these pages have the README here."
+)]
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -58,7 +58,7 @@ const README: &str = include_str!("../../pipewriter-std/README.md");
 
 /// The first cells of the table's rows.
 fn first_cells() -> Vec<&'static str> {
-    let section = README.split("\n# ").find(|section| section.starts_with("Cancel safety\n")).expect("the section");
+    let section = README.split("\n## ").find(|section| section.starts_with("Cancel safety\n")).expect("the section");
     let mut rows = section.lines().filter_map(|line| line.strip_prefix("| "));
     assert_eq!(
         rows.next(),
