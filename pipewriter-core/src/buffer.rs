@@ -341,11 +341,14 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Buffer<P, Q> {
         }
     }
 
-    /// Gives the tail back if it holds nothing, whether the writer may hold it or not.
+    /// Gives the tail back if it holds nothing, whether the writer may hold it or not, and the queue's memory if it is empty.
     pub(crate) fn release_idle(&mut self) {
         self.end_span();
         if self.start == self.end {
             self.release_tail();
+        }
+        if self.sealed.is_empty() {
+            self.sealed.release();
         }
     }
 

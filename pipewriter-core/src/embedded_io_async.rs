@@ -50,7 +50,6 @@ use core::{
     fmt,
     future::poll_fn,
     marker::PhantomData,
-    mem,
     pin::pin,
     task::{Context, Poll, Waker},
 };
@@ -91,8 +90,8 @@ impl<W, P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> PipeWriter<W, P, L
 
     methods_without_io!();
 
-    /// Whether bytes may go out twice: since the last flush that went well, a `write` of the driver was dropped before
-    /// it ended, or panicked, or claimed too much.
+    /// Whether bytes may go out twice: since the last flush that went well, a `write` of the driver was dropped or forgotten before
+    /// it ended, or panicked, or claimed too much. After a panic of the driver's `flush` or of the pool it is true as well.
     ///
     /// With a driver whose `write` is side-effect-free when dropped there is no doubt whatever this says.
     pub fn is_in_doubt(&self) -> bool {
@@ -190,10 +189,12 @@ impl<W: Write, P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> PipeWriter<
         match asked {
             Asked::Write { offered } => {
                 let chunk = buffer.chunks(&[], Offer { chunks: 1, bytes: offered }).next().unwrap_or(&[]);
-                let unfinished = Unfinished(odd);
+                // Before the write and not when it is dropped, for a future that is forgotten is never dropped.
+                let was_in_doubt = odd.has(Odd::SUSPECT);
+                odd.set(Odd::SUSPECT);
                 let write = self.driver.write(chunk);
-                let result = until_canceled(write, unfinished.0, link, cancelable).await?;
-                mem::forget(unfinished);
+                let result = until_canceled(write, odd, link, cancelable).await?;
+                odd.put(Odd::SUSPECT, was_in_doubt);
                 let result = Poll::Ready(result.map_err(WriteError::Stream));
                 Some(Outcome::Wrote { offered: chunk.len(), chunks: 1, result })
             }
@@ -227,15 +228,6 @@ async fn until_canceled<F: Future>(
         poll.map(Some)
     })
     .await
-}
-
-/// A write of the driver that has not ended. Unless it is forgotten it leaves the pipe in doubt about how much was sent.
-struct Unfinished<'a>(&'a mut Odd);
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        self.0.set(Odd::SUSPECT);
-    }
 }
 
 /// Stands for the driver in the core's loop: it takes down what the loop asks for, and pends.

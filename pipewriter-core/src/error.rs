@@ -74,7 +74,7 @@ impl fmt::Display for Error {
             Self::TooLarge { asked } => {
                 write!(f, "cannot buffer {asked} bytes: no buffer can be so large, ask for less at a time")
             }
-            Self::OutOfMemory => f.write_str("no memory for another segment: flush to get some back, and try again; where nothing is unflushed ask for less, or bring more"),
+            Self::OutOfMemory => f.write_str("no memory for another segment: flush to get some back, and try again; where nothing is unflushed ask for less, bring more, or set segment_size to what the pool's segments have"),
             Self::Completed => f.write_str("the writer was completed: it takes no more bytes"),
             Self::Aborted => f.write_str("the writer was aborted: it takes no more bytes"),
             Self::WriteZero => {

@@ -145,8 +145,11 @@ impl<S, const N: usize> SegmentQueue<S> for FixedQueue<S, N> {
     }
 
     fn get_mut(&mut self, index: usize) -> Option<&mut Sealed<S>> {
+        if index >= self.len {
+            return None;
+        }
         let place = self.place(index);
-        if index < self.len { self.places[place].as_mut() } else { None }
+        self.places[place].as_mut()
     }
 
     fn len(&self) -> usize {
@@ -193,6 +196,7 @@ mod tests {
             }
             assert!(ends(&queue).eq((0..len).map(|place| 10 * round + place)));
             assert!(queue.get(len).is_none() && queue.get_mut(len).is_none());
+            assert!(queue.get(usize::MAX).is_none() && queue.get_mut(usize::MAX).is_none());
             for place in 0..len {
                 assert!(queue.pop_front().is_some_and(|first| first.end == 10 * round + place));
             }

@@ -569,7 +569,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
         self.odd.has(Odd::CANCEL) || self.link.is_cancel_requested()
     }
 
-    /// Gives the segment that an idle pipe holds, if any, back to the pool. The span ends.
+    /// Gives the segment that an idle pipe holds, if any, back to the pool, and frees the memory of an empty queue. The span ends.
     pub fn release_idle(&mut self) {
         Foreign::call(&mut self.odd, || self.buffer.release_idle());
     }

@@ -106,8 +106,8 @@ pub trait SegmentPool {
 /// It keeps at most 64 KiB (or one `segment_size` of its writer, where that is more), whatever was sent before, or what
 /// [`with_bound`](Self::with_bound) says. Within one batch (what is out at the same time) segments double in size, so that a
 /// large batch needs few of them and the steady state allocates nothing as long as a batch fits the bound. A batch past it takes at most one
-/// allocation for every 64 KiB begun, of up to 1 MiB and no more than the batch has so far (128 KiB at least), which go back to the
-/// allocator as soon as they are sent.
+/// allocation for every 64 KiB begun, which go back to the allocator as soon as they are sent: each of up to 1 MiB, and no more than
+/// the batch has so far, rounded up to a power of two (128 KiB at least). With a bound shorter than the writer's `segment_size` every batch is past it.
 ///
 /// Memory is zeroed once, when it is allocated, never per use. A refusal of the allocator is a `None` of
 /// [`take`](SegmentPool::take), never a panic or an abort.
@@ -265,7 +265,8 @@ impl SegmentPool for HeapPool {
 
     fn attach(&mut self, segment_size: usize) {
         if !self.is_set {
-            self.bound = segment_size.max(Self::DEFAULT_BOUND);
+            // It may be told by several writers, where a pool of the user's own shares this one among them.
+            self.bound = self.bound.max(segment_size);
         }
     }
 
@@ -349,6 +350,18 @@ mod tests {
         pool.give(long);
         pool.give(middle.into_iter().take(10_000).collect());
         assert_eq!(pool.kept.iter().map(|segment| segment.len()).collect::<Vec<_>>(), [4096, 61_440]);
+    }
+
+    #[test]
+    fn a_writer_of_shorter_segments_does_not_lower_the_bound() {
+        let mut pool = HeapPool::new();
+        pool.attach(1 << 20);
+        let segment = pool.take(1 << 20).expect("memory");
+        pool.give(segment);
+        assert_eq!(pool.kept_bytes(), 1 << 20);
+        pool.attach(4096);
+        assert!(pool.kept_bytes() <= pool.bound);
+        assert!(!pool.may_hold(&alloc::vec![0; 4096].into_boxed_slice()), "the bound is used up");
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub trait SegmentQueue<S> {
     fn shrink(&mut self, segment_len: usize) {
         let _ = segment_len;
     }
-    /// Frees all memory of the queue itself. It is empty, and not used again.
+    /// Frees all memory of the queue itself. It is empty, and not soon used again.
     fn release(&mut self) {}
 }
 

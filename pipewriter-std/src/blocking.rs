@@ -97,8 +97,8 @@ impl<W: Write> PipeWriter<W> {
         Self::with_options(inner, PipeWriterOptions::new())
     }
 
-    /// Frees the segments that the writer keeps for the next batch, but not the lists they were in (8 KiB at most); what is
-    /// buffered stays. The span ends.
+    /// Frees the segments that the writer keeps for the next batch, and the lists they were in; what is buffered stays, with its
+    /// list. The span ends.
     ///
     /// For a writer that will be idle for long. The next batch allocates again. With a shared pool there is nothing to free here: see
     /// `SharedPool::trim`.
@@ -271,8 +271,7 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
 
     /// Flushes, gives all memory back, and marks the writer completed. There is nothing to close in an `io::Write`.
     ///
-    /// On a writer that was completed or aborted, for a reason or without, it does nothing but a close that is still due,
-    /// and is `Ok`. It neither sees nor uses up a cancel.
+    /// On a writer that was completed or aborted, for a reason or without, it does nothing and is `Ok`. It neither sees nor uses up a cancel.
     ///
     /// # Errors
     ///
@@ -304,7 +303,7 @@ impl<W: Write, P: SegmentPool> PipeWriter<W, P> {
     }
 
     /// [`abort`](Self::abort) for a reason: later calls that would commit or flush return an error of its kind and text.
-    /// Only `complete` and the plain `close` are `Ok` all the same.
+    /// Only `complete` is `Ok` all the same.
     ///
     /// The first reason stays: on a completed writer it is `Ok` and changes nothing.
     ///

@@ -13,21 +13,28 @@ use pipewriter_core::SegmentPool;
 
 use crate::sync::{ArrayQueue, AtomicBool, AtomicUsize, thread_local};
 
-/// A pool that many writers share: a writer with nothing buffered holds no memory at all.
+/// A pool that many writers share: a writer with nothing buffered holds no segment.
+///
+/// It holds no other memory either, unless a batch took several segments: then the list that they were in, of 2 KiB to 32 KiB.
 ///
 /// Clone it into the options of each writer. It keeps at most [`bound`](Self::with_bound) bytes for the next batches of all
-/// of them; what exceeds that goes back to the allocator. Each thread may keep one segment of up to 64 KiB out of that: give a
-/// pool a bound of some times that for each thread. A batch of half the bound is kept whole. A segment that comes back
+/// of them; what exceeds that goes back to the allocator. Each thread may keep one segment of up to 64 KiB out of that, and its part
+/// of the bound stays set aside while a writer has the segment and as long as the thread lives: give a
+/// pool a bound of some times 64 KiB for each thread. Batches allocate nothing once a few were sent if all that are out at a time
+/// stay below a quarter of what is left of the bound, and have no more than 4,096 segments of one size (256 MiB of 64 KiB). Past that, what is cut so
+/// that its segments, rounded up, do not fit the bound, or batches that want other lengths in turns, may allocate each time: a segment that comes back
 /// replaces kept ones of other lengths where the bound has no room for both. Segments are powers of two in size, 1 KiB at least; within one
-/// batch of a writer they double up to 64 KiB. A batch past the bound takes 128 KiB at a time.
+/// batch of a writer they double up to 64 KiB. A batch past the bound takes 128 KiB at a time, and with a bound shorter than a segment every
+/// batch is past it.
 ///
 /// **Spans show what other writers wrote** into the same memory before, unless it was told to [`clear`](Self::clearing).
 ///
 /// # How it is fast
 ///
-/// Each thread keeps the segment that it gave back last, within the bound, and takes it again without an atomic
-/// read-modify-write; all others lie in lock-free queues, one for each size. A thread's segment goes back to the queues when the
-/// thread ends. That of a pool that is gone is freed then, or when the thread needs its place for another pool.
+/// Each thread keeps the longest segment that it gave back, of up to 64 KiB and within the bound, and takes it again without an atomic
+/// read-modify-write; all others lie in lock-free queues, one for each size. It does so for four pools at most, and a pool lets 64
+/// threads do so at most. A thread's segment goes back to the queues when the
+/// thread ends. That of a pool that is gone, and the 8 KiB of the pool itself, are freed then, or when the thread needs its place for another pool.
 ///
 /// ```
 /// use pipewriter_std::{PipeWriterOptions, SharedPool, blocking::PipeWriter};
@@ -65,7 +72,7 @@ pub struct SharedPoolStats {
     pub segments_allocated: usize,
     /// Bytes of the segments that writers hold.
     pub bytes_out: usize,
-    /// Bytes of the segments that are kept, at most the bound.
+    /// Bytes of the segments that are kept: at most the bound, when nobody gives back or takes meanwhile.
     pub bytes_kept: usize,
 }
 
@@ -310,8 +317,8 @@ impl Inner {
         let shortest = min_len.max(1 << MIN_CLASS).checked_next_power_of_two()?;
         let wanted = out_bytes.min(MAX_GROWTH).next_power_of_two().max(shortest);
         let (first, class) = (self.class(shortest), self.class(wanted));
-        let longest = self.class(MAX_GROWTH).max(class) + 1;
-        // The size that is wanted, else a longer one, else a shorter one.
+        // The size that is wanted, else a longer one (of four times as much at most past 64 KiB), else a shorter one.
+        let longest = self.class(MAX_GROWTH).max(class + 2) + 1;
         let classes = (class..longest).chain((first..class).rev());
         let kept = classes.filter_map(|class| self.queues.get(class)).find_map(ArrayQueue::pop);
         if let Some(segment) = kept {

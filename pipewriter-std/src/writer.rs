@@ -93,8 +93,8 @@ impl<W> PipeWriter<W> {
         Self::with_options(inner, PipeWriterOptions::new())
     }
 
-    /// Frees the segments that the writer keeps for the next batch, but not the lists they were in (8 KiB at most); what is
-    /// buffered stays. The span ends.
+    /// Frees the segments that the writer keeps for the next batch, and the lists they were in; what is buffered stays, with its
+    /// list. The span ends.
     ///
     /// For a writer that will be idle for long. The next batch allocates again. With a shared pool there is nothing to free here: see
     /// `SharedPool::trim`.

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 
-use pipewriter_std::{HeapPool, PipeWriterOptions, SegmentPool};
+use pipewriter_std::{HeapPool, PipeWriterOptions, SegmentPool, blocking::PipeWriter};
 use pipewriter_tests::both;
 use pipewriter_tests::ledger::{Ledger, measure, refusing_from, refusing_nth};
 use pipewriter_tests::model::{Random, pattern};
@@ -403,4 +403,23 @@ fn an_argument_whose_copy_cannot_be_had_aborts_the_writer<K: Kind>() {
         assert_eq!(later.unwrap_err().kind(), io::ErrorKind::OutOfMemory, "aborted with the error that it returned");
     }
     writer.abort().unwrap();
+}
+
+#[test]
+fn a_trimmed_writer_holds_no_heap_whatever_was_sent() {
+    for (largest, bytes) in [(11, 100_000), (5_000, 500_000), (200_000, 3_000_000)] {
+        for segment_size in [1, 1000, 4096] {
+            let ((), usage) = measure(|| {
+                let options = PipeWriterOptions::new().segment_size(segment_size);
+                let mut writer = PipeWriter::with_options(io::sink(), options);
+                for piece in pattern(0, bytes).chunks(largest) {
+                    writer.append(piece).unwrap();
+                }
+                writer.flush().unwrap();
+                writer.trim();
+                std::mem::forget(writer); // what it holds is kept for good
+            });
+            assert_eq!(usage.kept, 0, "{bytes} bytes in pieces of {largest}, segments of {segment_size}");
+        }
+    }
 }

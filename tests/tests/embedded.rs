@@ -641,6 +641,20 @@ fn a_dropped_write_that_may_have_sent_something_leaves_the_writer_in_doubt_and_l
     assert_eq!(writer.unflushed_bytes(), 7);
 }
 
+#[test]
+fn a_forgotten_write_leaves_the_writer_in_doubt_as_a_dropped_one_does() {
+    let mut memory = [0; MEMORY];
+    let mut writer = PipeWriter::new(Dma::default(), pipe(&mut memory, ()));
+    writer.append(b"hello").unwrap();
+    let mut flush = Box::pin(writer.flush());
+    assert!(poll_once(&mut flush).is_pending());
+    std::mem::forget(flush); // its destructor never runs
+    assert!(writer.is_in_doubt());
+    assert!(flushed(block_on(writer.flush())));
+    assert!(!writer.is_in_doubt(), "a flush has gone well since");
+    assert_eq!(writer.get_ref().0, b"hhello");
+}
+
 // ---- the end ----
 
 #[test]

@@ -410,6 +410,27 @@ fn a_long_segment_that_nobody_takes_any_more_keeps_no_crowd_of_short_ones_out() 
 }
 
 #[test]
+fn batches_of_half_the_bound_in_spans_of_other_lengths_in_turns_allocate_nothing() {
+    const BOUND: usize = 1 << 20;
+    let pool = SharedPool::with_bound(BOUND);
+    let mut writer = PipeWriter::with_options(std::io::sink(), PipeWriterOptions::new().pool(pool.clone()));
+    let mut round = || {
+        for spans in [1, 2, 4] {
+            for _ in 0..spans {
+                let len = BOUND / 2 / spans;
+                writer.span_mut(len).unwrap()[..len].fill(1);
+                writer.advance(len).unwrap();
+            }
+            writer.flush().unwrap();
+        }
+    };
+    (0..20).for_each(|_| round());
+    let before = pool.stats().segments_allocated;
+    (0..10).for_each(|_| round());
+    assert_eq!(pool.stats().segments_allocated, before);
+}
+
+#[test]
 fn a_segment_for_which_there_is_no_room_costs_no_shorter_one() {
     let pool = SharedPool::with_bound(98_304);
     // Each as the first of a batch, so that it is as long as it is asked to be.
