@@ -410,6 +410,33 @@ fn a_long_segment_that_nobody_takes_any_more_keeps_no_crowd_of_short_ones_out() 
 }
 
 #[test]
+fn a_batch_of_a_quarter_of_the_bound_allocates_nothing_in_the_steady_state_however_it_is_cut() {
+    let mut random = Random::new(11);
+    for _ in 0..300 {
+        let bound = random.between(256 * 1024, 2 << 20);
+        let pool = SharedPool::with_bound(bound);
+        let options = PipeWriterOptions::new().segment_size(random.between(1, 16 * 1024)).pool(pool.clone());
+        let mut writer = PipeWriter::with_options(io::sink(), options);
+        let largest = random.between(1, bound / 4);
+        let mut spans = Vec::new();
+        while spans.iter().sum::<usize>() + largest < bound / 4 && spans.len() < 200 {
+            spans.push(random.between(1, largest));
+        }
+        let mut batch = || {
+            for &len in &spans {
+                writer.span_mut(len).unwrap()[..len].fill(1);
+                writer.advance(len).unwrap();
+            }
+            writer.flush().unwrap();
+        };
+        (0..20).for_each(|_| batch());
+        let before = pool.stats().segments_allocated;
+        (0..10).for_each(|_| batch());
+        assert_eq!(pool.stats().segments_allocated, before, "bound {bound}, spans {spans:?}");
+    }
+}
+
+#[test]
 fn batches_of_half_the_bound_in_spans_of_other_lengths_in_turns_allocate_nothing() {
     const BOUND: usize = 1 << 20;
     let pool = SharedPool::with_bound(BOUND);
