@@ -15,7 +15,8 @@ use crate::sync::{ArrayQueue, AtomicBool, AtomicUsize, thread_local};
 
 /// A pool that many writers share: a writer with nothing buffered holds no segment.
 ///
-/// It holds no other memory either, unless a batch took several segments: then the list that they were in, of 2 KiB to 32 KiB.
+/// It holds no other memory either, unless a batch took several segments: then the list that they were in, of 128 bytes after a few and of
+/// 32 KiB at most, after a thousand short ones. `complete` frees it.
 ///
 /// Clone it into the options of each writer. It keeps at most [`bound`](Self::with_bound) bytes for the next batches of all
 /// of them; what exceeds that goes back to the allocator. Each thread may keep one segment of up to 64 KiB out of that, and its part
