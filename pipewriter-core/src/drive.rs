@@ -31,7 +31,7 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     const COPY_BEHIND: usize = 16 * 1024;
     /// A poll lets others have a turn after so many bytes, about a millisecond, or so many calls that took less.
     const YIELD_BYTES: usize = 4 * 1024 * 1024;
-    const YIELD_CALLS: u32 = 1 << 18;
+    pub(crate) const YIELD_CALLS: u32 = 1 << 18;
     /// Chunks that a call offers at least, and after one that was not taken whole. See `adapt_window`.
     pub(crate) const MIN_WINDOW: u16 = 1;
     const WINDOW_AFTER_SHORT: u16 = 16;

@@ -483,7 +483,13 @@ impl<P: SegmentPool, L: Link, Q: SegmentQueue<P::Segment>> Pipe<P, L, Q> {
     fn poll_close<W: PollWrite>(&mut self, cx: &mut Context<'_>, stream: &mut W) -> Poll<Result<(), W::Error>> {
         // An end that a panicking pool cut short is made good here.
         self.buffer.finish();
+        let mut calls = 0_u32;
         while matches!(self.state, State::Closing | State::Aborted { close_due: true, .. }) {
+            if W::MAY_YIELD && calls >= Self::YIELD_CALLS {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            calls += 1;
             match ready!(Foreign::call(&mut self.odd, || stream.poll_close(cx))) {
                 Ok(()) => self.set_state(match self.state {
                     State::Aborted { cause, .. } => State::Aborted { cause, close_due: false },

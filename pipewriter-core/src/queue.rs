@@ -66,7 +66,8 @@ pub trait SegmentQueue<S> {
 
 /// The default queue: a ring on the heap that allocates when a batch first needs a second segment.
 ///
-/// After a batch of more than 1,024 segments, or of more than 16 MiB in more than 64, it gives its memory back.
+/// After a batch of more than 1,024 segments, or of more than 64 of which the last is so long that as many would come to more than 16 MiB,
+/// it gives its memory back.
 #[cfg(feature = "alloc")]
 pub struct HeapQueue<S>(VecDeque<Sealed<S>>);
 

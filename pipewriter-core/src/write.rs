@@ -72,9 +72,14 @@ pub trait PollWrite {
         cx: &mut Context<'_>,
         mut chunks: impl ExactSizeIterator<Item = &'a [u8]>,
     ) -> Poll<Result<usize, Self::Error>> {
-        match chunks.next() {
-            Some(first) => self.poll_write(cx, first),
-            None => Poll::Ready(Ok(0)),
+        let Some(first) = chunks.next() else { return Poll::Ready(Ok(0)) };
+        match self.poll_write(cx, first) {
+            // More than it was handed. What follows was offered to this method, but not to the stream: with it the claim is
+            // more than all, and seen.
+            Poll::Ready(Ok(n)) if n > first.len() => {
+                Poll::Ready(Ok(chunks.fold(n, |sum, chunk| sum.saturating_add(chunk.len()))))
+            }
+            result => result,
         }
     }
 

@@ -23,8 +23,9 @@ use crate::sync::{ArrayQueue, AtomicBool, AtomicUsize, thread_local};
 /// of the bound stays set aside while a writer has the segment and as long as the thread lives: give a
 /// pool a bound of some times 64 KiB for each thread. Batches allocate nothing once a few were sent if all that are out at a time
 /// stay below a quarter of what is left of the bound, and have no more than 4,096 segments of one size (256 MiB of 64 KiB). Past that, what is cut so
-/// that its segments, rounded up, do not fit the bound, or batches that want other lengths in turns, may allocate each time: a segment that comes back
-/// replaces kept ones of other lengths where the bound has no room for both. Segments are powers of two in size, 1 KiB at least; within one
+/// that its segments, rounded up, do not fit the bound, or batches that want other lengths in turns, may allocate each time, and so may one
+/// that follows a batch of much longer spans, until a [`trim`](Self::trim): a segment that comes back
+/// replaces kept ones of other lengths where the bound has no room for both. A batch of more than 64 segments may allocate the list that they are in each time. Segments are powers of two in size, 1 KiB at least; within one
 /// batch of a writer they double up to 64 KiB. A batch past the bound takes 128 KiB at a time, and with a bound shorter than a segment every
 /// batch is past it.
 ///
@@ -143,7 +144,7 @@ impl SharedPool {
         Self::with_bound(DEFAULT_BOUND)
     }
 
-    /// Creates a pool that keeps at most `bytes` bytes, and at most 4,096 segments of one size. With 0 it keeps nothing.
+    /// Creates a pool that keeps at most `bytes` bytes, and at most 4,096 segments of one size beside those that threads keep. With 0 it keeps nothing.
     ///
     /// Allocates its lists at once, up to 100 KiB for each size of segment; the segments themselves as they are needed.
     #[must_use]
@@ -455,7 +456,8 @@ impl Spare {
         let key = pool.key.load(Ordering::Relaxed);
         let len = slot.as_ref().map_or(0, |segment| segment.len());
         let has_longer = self.key.get() == key && len <= self.reserved.get();
-        if has_longer || len > MAX_GROWTH || !len.is_power_of_two() {
+        let is_ours = len.is_power_of_two() && len >= 1 << MIN_CLASS;
+        if has_longer || len > MAX_GROWTH || !is_ours {
             // What was kept before a trim goes all the same.
             if self.key.get() != key && ptr::eq(owner.borrow().as_ptr(), Arc::as_ptr(pool)) {
                 self.leave(owner);
@@ -489,8 +491,9 @@ impl Spare {
         let key = self.key.take();
         self.misses.set(0);
         let segment = self.segment.take().map(ManuallyDrop::into_inner);
+        let reserved = self.reserved.take();
         let Some(pool) = owner.take().upgrade() else { return };
-        pool.release(self.reserved.take());
+        pool.release(reserved);
         self.note(&pool, 0);
         pool.places[self.place.get() / PLACE_SIZE % PLACES].taken.store(false, Ordering::Release);
         if let Some(segment) = segment {

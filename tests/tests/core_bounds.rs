@@ -161,3 +161,67 @@ fn the_argument_of_a_write_and_flush_goes_out_in_one_poll() {
     assert!(poll.is_ready(), "else the rest of it would have to be copied");
     assert_eq!(stream.accepted, 2 * data.len());
 }
+
+/// Has no vectored write of its own; claims `more` than it was handed, and is interrupted at each close.
+struct Plain {
+    more: usize,
+    sent: Vec<u8>,
+    closes: u32,
+}
+
+impl PollWrite for Plain {
+    type Error = Option<Error>;
+
+    fn poll_write(&mut self, _: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize, Self::Error>> {
+        self.sent.extend_from_slice(buf);
+        Poll::Ready(Ok(buf.len() + self.more))
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.closes += 1;
+        Poll::Ready(Err(None))
+    }
+
+    fn fault(&self, fault: Error) -> Self::Error {
+        Some(fault)
+    }
+
+    fn is_interrupted(&self, error: &Self::Error) -> bool {
+        error.is_none()
+    }
+}
+
+#[test]
+fn a_claim_beyond_the_first_chunk_by_a_stream_that_is_handed_no_other_is_refused() {
+    for more in [1, 3, 4, 8, 9, usize::MAX - 4] {
+        let (pool, _) = TestPool::new();
+        let mut pipe: Pipe<_, (), HeapQueue<_>> = Pipe::with_options(pool, Options::new().segment_size(4));
+        pipe.append(b"abcdefghijkl").unwrap();
+        let mut stream = Plain { more, sent: Vec::new(), closes: 0 };
+        let poll = pipe.poll_flush(&mut Context::from_waker(Waker::noop()), &mut stream);
+        let Poll::Ready(Err(Some(Error::Overclaimed { claimed, offered }))) = poll else { panic!("{more}: {poll:?}") };
+        assert!(claimed > offered, "{claimed} of {offered}");
+        assert_eq!(pipe.unflushed_bytes(), 12, "none of that call's bytes count, {more}");
+        stream.more = 0;
+        stream.sent.clear();
+        assert!(pipe.poll_flush(&mut Context::from_waker(Waker::noop()), &mut stream).is_ready());
+        assert_eq!(stream.sent, b"abcdefghijkl");
+    }
+}
+
+#[test]
+fn a_close_that_is_interrupted_for_ever_lets_other_tasks_have_a_turn() {
+    let mut pipe: Pipe<_, (), HeapQueue<_>> = Pipe::new(HeapPool::new());
+    let mut stream = Plain { more: 0, sent: Vec::new(), closes: 0 };
+    let wakes = Wakes::new();
+    for turn in 1..4 {
+        let poll = pipe.poll_complete(&mut Context::from_waker(&wakes.waker()), &mut stream);
+        assert!(poll.is_pending());
+        assert_eq!(wakes.count(), turn, "it has woken its own task");
+        assert!(stream.closes <= 300_000 * u32::try_from(turn).unwrap());
+    }
+}
