@@ -49,7 +49,7 @@ pub trait PollWrite {
     /// Whether a poll may wake its own task and return `Pending` to let others have a turn.
     ///
     /// It does so after 4 MiB, or 262,144 calls that took less, for a stream that is always ready would else hold its executor for
-    /// as long as there is something to send. The argument of a `write_and_flush` goes out in one poll all the same: its rest would have to be copied.
+    /// as long as there is something to send. A close that is interrupted as often does so too. The argument of a `write_and_flush` goes out in one poll all the same: its rest would have to be copied.
     /// A stream that never pends says `false`, as its pipe must not either.
     const MAY_YIELD: bool = true;
 

@@ -15,19 +15,20 @@ use crate::sync::{ArrayQueue, AtomicBool, AtomicUsize, thread_local};
 
 /// A pool that many writers share: a writer with nothing buffered holds no segment.
 ///
-/// It holds no other memory either, unless a batch took several segments: then the list that they were in, of 128 bytes after a few and of
-/// 32 KiB at most, after a thousand short ones. `complete` frees it.
+/// It holds no other memory either, unless a batch took several segments: then the list that they were in, of 128
+/// bytes after a few and of 32 KiB at most, after a thousand short ones. `complete` frees it.
 ///
-/// Clone it into the options of each writer. It keeps at most [`bound`](Self::with_bound) bytes for the next batches of all
-/// of them; what exceeds that goes back to the allocator. Each thread may keep one segment of up to 64 KiB out of that, and its part
-/// of the bound stays set aside while a writer has the segment and as long as the thread lives: give a
-/// pool a bound of some times 64 KiB for each thread. Batches allocate nothing once a few were sent if all that are out at a time
-/// stay below a quarter of what is left of the bound, and have no more than 4,096 segments of one size (256 MiB of 64 KiB). Past that, what is cut so
-/// that its segments, rounded up, do not fit the bound, or batches that want other lengths in turns, may allocate each time, and so may one
-/// that follows a batch of much longer spans, until a [`trim`](Self::trim): a segment that comes back
-/// replaces kept ones of other lengths where the bound has no room for both. A batch of more than 64 segments may allocate the list that they are in each time. Segments are powers of two in size, 1 KiB at least; within one
-/// batch of a writer they double up to 64 KiB. A batch past the bound takes 128 KiB at a time, and with a bound shorter than a segment every
-/// batch is past it.
+/// Clone it into the options of each writer. It keeps at most [`bound`](Self::with_bound) bytes for the next batches
+/// of all of them; what exceeds that goes back to the allocator. Each thread may keep one segment of up to 64 KiB out
+/// of that, and its part of the bound stays set aside while a writer has the segment and as long as the thread lives:
+/// give a pool a bound of some times 64 KiB for each thread. Batches allocate nothing once a few were sent if all that
+/// are out at a time stay below a quarter of what is left of the bound, and have no more than 4,096 segments of one
+/// size (256 MiB of 64 KiB). Past that, what is cut so that its segments, rounded up, do not fit the bound, or batches
+/// that want other lengths in turns, may allocate each time, and so may one that follows a batch of much longer spans,
+/// until a [`trim`](Self::trim): a segment that comes back replaces kept ones of other lengths where the bound has no
+/// room for both. A batch of more than 64 segments may allocate the list that they are in each time. Segments are
+/// powers of two in size, 1 KiB at least; within one batch of a writer they double up to 64 KiB. A batch past the
+/// bound takes 128 KiB at a time, and with a bound shorter than a segment every batch is past it.
 ///
 /// **Spans show what other writers wrote** into the same memory before, unless it was told to [`clear`](Self::clearing).
 ///

@@ -12,18 +12,19 @@ use std::io;
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::task::Wake;
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_io::AsyncWrite;
 use pipewriter_std::{PipeWriter, PipeWriterOptions, SegmentPool, SharedPool, blocking};
 use pipewriter_tests::model::{Random, pattern};
+use pipewriter_tests::wait::LIMIT;
 
 fn rounds() -> usize {
     std::env::var("PIPEWRITER_RACES").map_or(2000, |rounds| rounds.parse().expect("PIPEWRITER_RACES is a number"))
 }
 
-/// Sleeps between two polls as an executor does. A wake that is lost would leave it asleep for ever: it gives up after minutes,
-/// which no run takes that is well.
+/// Sleeps between two polls as an executor does. A wake that is lost would leave it asleep for ever: it gives up
+/// where it would hang for sure.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark {
         thread: Thread,
@@ -44,8 +45,8 @@ fn block_on<F: Future>(future: F) -> F::Output {
         }
         let asleep = Instant::now();
         while !unpark.woken.swap(false, Ordering::Acquire) {
-            assert!(asleep.elapsed() < Duration::from_secs(120), "a wake was lost");
-            thread::park_timeout(Duration::from_secs(10));
+            assert!(asleep.elapsed() < LIMIT, "a wake was lost");
+            thread::park_timeout(LIMIT);
         }
     }
 }

@@ -409,6 +409,23 @@ fn a_long_segment_that_nobody_takes_any_more_keeps_no_crowd_of_short_ones_out() 
     }
 }
 
+/// Sends a batch of spans of these lengths.
+fn send(writer: &mut PipeWriter<io::Sink, SharedPool>, spans: &[usize]) {
+    for &len in spans {
+        writer.span_mut(len).unwrap();
+        writer.advance(len).unwrap();
+    }
+    writer.flush().unwrap();
+}
+
+/// The segments that the pool allocates in ten rounds after twenty.
+fn allocated_once_warm(pool: &SharedPool, round: &mut impl FnMut()) -> usize {
+    (0..20).for_each(|_| round());
+    let before = pool.stats().segments_allocated;
+    (0..10).for_each(|_| round());
+    pool.stats().segments_allocated - before
+}
+
 #[test]
 fn a_batch_of_a_quarter_of_the_bound_allocates_nothing_in_the_steady_state_however_it_is_cut() {
     let mut random = Random::new(11);
@@ -422,17 +439,7 @@ fn a_batch_of_a_quarter_of_the_bound_allocates_nothing_in_the_steady_state_howev
         while spans.iter().sum::<usize>() + largest < bound / 4 && spans.len() < 200 {
             spans.push(random.between(1, largest));
         }
-        let mut batch = || {
-            for &len in &spans {
-                writer.span_mut(len).unwrap()[..len].fill(1);
-                writer.advance(len).unwrap();
-            }
-            writer.flush().unwrap();
-        };
-        (0..20).for_each(|_| batch());
-        let before = pool.stats().segments_allocated;
-        (0..10).for_each(|_| batch());
-        assert_eq!(pool.stats().segments_allocated, before, "bound {bound}, spans {spans:?}");
+        assert_eq!(allocated_once_warm(&pool, &mut || send(&mut writer, &spans)), 0, "bound {bound}, spans {spans:?}");
     }
 }
 
@@ -440,21 +447,13 @@ fn a_batch_of_a_quarter_of_the_bound_allocates_nothing_in_the_steady_state_howev
 fn batches_of_half_the_bound_in_spans_of_other_lengths_in_turns_allocate_nothing() {
     const BOUND: usize = 1 << 20;
     let pool = SharedPool::with_bound(BOUND);
-    let mut writer = PipeWriter::with_options(std::io::sink(), PipeWriterOptions::new().pool(pool.clone()));
+    let mut writer = writer(&pool);
     let mut round = || {
         for spans in [1, 2, 4] {
-            for _ in 0..spans {
-                let len = BOUND / 2 / spans;
-                writer.span_mut(len).unwrap()[..len].fill(1);
-                writer.advance(len).unwrap();
-            }
-            writer.flush().unwrap();
+            send(&mut writer, &vec![BOUND / 2 / spans; spans]);
         }
     };
-    (0..20).for_each(|_| round());
-    let before = pool.stats().segments_allocated;
-    (0..10).for_each(|_| round());
-    assert_eq!(pool.stats().segments_allocated, before);
+    assert_eq!(allocated_once_warm(&pool, &mut round), 0);
 }
 
 #[test]
