@@ -104,8 +104,9 @@ pub trait SegmentPool {
 /// The default pool: belongs to one writer, allocates as needed and keeps a bounded number of bytes for the next batch.
 ///
 /// It keeps at most 64 KiB (or one `segment_size` of its writer, where that is more), whatever was sent before, or what
-/// [`with_bound`](Self::with_bound) says. Within one batch (what is out at the same time) segments double in size, so that a
-/// large batch needs few of them and the steady state allocates nothing as long as a batch fits the bound. A batch past it takes at most one
+/// [`with_bound`](Self::with_bound) says. Within one batch (what is out at the same time) each new segment is longer than all
+/// that are out and takes the place of those that are kept and are not: so a large batch needs few of them, one that comes again and fits the
+/// bound soon needs a single one, and the steady state allocates nothing. A batch past the bound takes at most one
 /// allocation for every 64 KiB begun, which go back to the allocator as soon as they are sent: each of up to 1 MiB, and no more than
 /// the batch has so far, rounded up to a power of two (128 KiB at least). With a bound shorter than the writer's `segment_size` every batch is past it.
 ///
@@ -172,15 +173,15 @@ impl HeapPool {
 
     /// The length of a new segment: what a batch of this size is best served with.
     ///
-    /// Up to the bound each new segment is as long as all that are out, rounded up to a power of two. The one that would pass the bound is
-    /// as long as the bound itself: it alone replaces all smaller ones when it comes back, so that the next batch of that
+    /// Up to the bound each new segment is longer than all that are out together, a power of two. The one that would pass the bound is
+    /// as long as the bound itself. So it alone replaces all smaller ones when it comes back, and the next batch of that
     /// size needs no other, however its spans are cut. Past the bound segments are cut so that each serves 64 KiB at
     /// least (a segment of 128 KiB does so for spans of any size, one of `min_len` + 64 KiB for spans of up to `min_len`),
     /// and go on doubling up to 1 MiB: an allocator that gives what lies on top of its heap back to the system, as glibc's
     /// does with more than twice the longest block that it has mapped and freed, then has the pages of the next batch still.
     fn new_len(&self, min_len: usize) -> usize {
         let bound = self.bound;
-        let doubled = self.out_bytes.checked_next_power_of_two().unwrap_or(usize::MAX).max(min_len);
+        let doubled = self.out_bytes.saturating_add(1).checked_next_power_of_two().unwrap_or(usize::MAX).max(min_len);
         if self.out_bytes.checked_add(doubled).is_some_and(|sum| sum <= bound) {
             doubled
         } else if min_len <= bound && self.long_out == 0 {
@@ -189,6 +190,13 @@ impl HeapPool {
             let serves = min_len.saturating_add(Self::STRIDE).min(min_len.max(2 * Self::STRIDE));
             serves.max(doubled.min(Self::MAX_GROWTH))
         }
+    }
+
+    /// Whether a batch is better served with a new segment than with the longest that is kept: one that is longer than all there
+    /// are, so that the batches after it begin with it. There are no more such than the bound has powers of two.
+    #[cold]
+    fn is_outgrown(&self, longest: usize) -> bool {
+        longest < self.bound && self.long_out == 0
     }
 
     #[inline]
@@ -237,7 +245,8 @@ impl SegmentPool for HeapPool {
 
     #[inline]
     fn take(&mut self, min_len: usize) -> Option<Box<[u8]>> {
-        if self.kept.last().is_some_and(|longest| longest.len() >= min_len) {
+        let fits = |longest: usize| longest >= min_len && !(longest <= self.out_bytes && self.is_outgrown(longest));
+        if self.kept.last().is_some_and(|longest| fits(longest.len())) {
             let segment = self.kept.pop()?;
             self.kept_bytes -= segment.len();
             self.count_out(segment.len());
@@ -379,6 +388,24 @@ mod tests {
             out.push(len);
         }
         assert!(out.len() <= 20, "{out:?}");
+    }
+
+    #[test]
+    fn batches_within_the_bound_come_to_need_one_segment_and_allocate_no_more() {
+        for bound in [4096, 10_000, 65_536, 1 << 20] {
+            let mut pool = HeapPool::with_bound(bound);
+            for bytes in [1, 100, 4_000, 5_000, 9_000, 11_000, 60_000, 65_536, 700_000, 3_000] {
+                if bytes <= bound {
+                    // Each of these may put a longer segment in the place of the longest.
+                    for _ in 0..bound.ilog2() {
+                        batch(&mut pool, bytes, 1);
+                    }
+                    let kept = pool.kept.last().map(|longest| longest.as_ptr());
+                    assert_eq!(batch(&mut pool, bytes, 1), 1, "{bytes} of {bound}: {pool:?}");
+                    assert_eq!(pool.kept.last().map(|longest| longest.as_ptr()), kept, "a new one");
+                }
+            }
+        }
     }
 
     #[test]
