@@ -21,14 +21,16 @@ use crate::sync::{ArrayQueue, AtomicBool, AtomicUsize, thread_local};
 /// Clone it into the options of each writer. It keeps at most [`bound`](Self::with_bound) bytes for the next batches
 /// of all of them; what exceeds that goes back to the allocator. Each thread may keep one segment of up to 64 KiB out
 /// of that, and its part of the bound stays set aside while a writer has the segment and as long as the thread lives:
-/// give a pool a bound of some times 64 KiB for each thread. Batches allocate nothing once a few were sent if all that
-/// are out at a time stay below a quarter of what is left of the bound, and have no more than 4,096 segments of one
-/// size (256 MiB of 64 KiB). Past that, what is cut so that its segments, rounded up, do not fit the bound, or batches
-/// that want other lengths in turns, may allocate each time, and so may one that follows a batch of much longer spans,
-/// until a [`trim`](Self::trim): a segment that comes back replaces kept ones of other lengths where the bound has no
-/// room for both. A batch of more than 64 segments may allocate the list that they are in each time. Segments are
-/// powers of two in size, 1 KiB at least; within one batch of a writer they double up to 64 KiB. A batch past the
-/// bound takes 128 KiB at a time, and with a bound shorter than a segment every batch is past it.
+/// give a pool a bound of some times 64 KiB for each thread. Batches allocate nothing once a few were sent if all
+/// that are out at a time stay below a quarter of what is left of the bound, and have no more than 4,096 segments of
+/// one size (256 MiB of 64 KiB). Past that, what is cut so that its segments, rounded up, do not fit the bound, or
+/// batches that want other lengths in turns, may allocate each time. A segment that comes back replaces kept ones of
+/// other lengths where the bound has no room for both, those that were taken longest ago before the others. A batch
+/// of more than 64 segments may allocate the list that they are in each time.
+///
+/// Segments are powers of two in size, 1 KiB at least; within one batch of a writer each is longer than all before
+/// it, up to 64 KiB, so that a batch of less that comes again soon needs a single one. A batch past the bound takes
+/// 128 KiB at a time, and with a bound shorter than a segment every batch is past it.
 ///
 /// **Spans show what other writers wrote** into the same memory before, unless it was told to [`clear`](Self::clearing).
 ///
@@ -98,7 +100,12 @@ const PLACE_SIZE: usize = size_of::<Place>();
 /// So often a pool goes without a spare before it takes that of another pool.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 64 };
 
-type Queue = ArrayQueue<Box<[u8]>>;
+/// The segments of one size that are kept.
+struct Kept {
+    queue: ArrayQueue<Box<[u8]>>,
+    /// When a batch last took one of this size, by `Inner::clock`. Only a hint of what is in use, hence no part of a model.
+    used: atomic::AtomicUsize,
+}
 
 /// A key that no pool has had, for the spares at `index`.
 fn next_key(index: usize) -> usize {
@@ -122,9 +129,11 @@ struct Inner {
     segments: AtomicUsize,
     bytes: AtomicUsize,
     allocated: AtomicUsize,
-    /// The queue at `n` keeps segments of `1 << (MIN_CLASS + n)` bytes. All are made with the pool, for a queue can not be made
+    /// Goes on by one with each segment that is not of a thread's own.
+    clock: atomic::AtomicUsize,
+    /// The one at `n` keeps segments of `1 << (MIN_CLASS + n)` bytes. All are made with the pool, for a queue can not be made
     /// where the allocator may refuse.
-    queues: Box<[Queue]>,
+    kept: Box<[Kept]>,
     places: [Place; PLACES],
 }
 
@@ -174,7 +183,13 @@ impl SharedPool {
             segments: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             allocated: AtomicUsize::new(0),
-            queues: sizes.map(|len| ArrayQueue::new((bound / len).clamp(1, MAX_KEPT_OF_A_SIZE))).collect(),
+            clock: atomic::AtomicUsize::new(0),
+            kept: sizes
+                .map(|len| Kept {
+                    queue: ArrayQueue::new((bound / len).clamp(1, MAX_KEPT_OF_A_SIZE)),
+                    used: atomic::AtomicUsize::new(0),
+                })
+                .collect(),
             places: core::array::from_fn(|_| Place::default()),
         };
         Self { inner: Arc::new(inner), out_bytes: 0 }
@@ -191,8 +206,8 @@ impl SharedPool {
                 owners.leave(index);
             }
         });
-        for queue in &self.inner.queues {
-            while let Some(segment) = queue.pop() {
+        for kept in &self.inner.kept {
+            while let Some(segment) = kept.queue.pop() {
                 self.inner.release(segment.len());
                 self.inner.free(segment);
             }
@@ -204,9 +219,9 @@ impl SharedPool {
     pub fn stats(&self) -> SharedPoolStats {
         let inner = &*self.inner;
         let (mut segments_kept, mut bytes_kept) = (0, 0);
-        for (class, queue) in inner.queues.iter().enumerate() {
-            segments_kept += queue.len();
-            bytes_kept += queue.len() << (MIN_CLASS as usize + class);
+        for (class, kept) in inner.kept.iter().enumerate() {
+            segments_kept += kept.queue.len();
+            bytes_kept += kept.bytes(class);
         }
         for place in &inner.places {
             let len = place.len.load(Ordering::Relaxed);
@@ -282,23 +297,31 @@ impl Inner {
     }
 
     /// As `reserve`, and frees kept segments of other lengths for it where the bound demands that: those that no batch takes
-    /// any more would else keep out for ever what was in use just now. Shorter ones first, the longest of them before the
-    /// others, so that few have to go; and none if all are too few.
+    /// any more would else keep out for ever what was in use just now. Those of the length that was taken longest ago first; none
+    /// if all are too few, or if all are in use and there are enough of this length.
     #[cold]
     fn make_room(&self, len: usize) -> bool {
         if len > self.bound || self.reserve(len) {
             return len <= self.bound;
         }
-        let class = self.class(len);
-        let bytes_of = |class: usize| self.queues[class].len() << (MIN_CLASS as usize + class);
-        let others = || (0..class).rev().chain(class + 1..self.queues.len());
-        let bytes: usize = others().map(bytes_of).sum();
+        let own = self.class(len);
+        let others = || self.kept.iter().enumerate().filter(|(class, _)| *class != own);
+        let bytes: usize = others().map(|(class, kept)| kept.bytes(class)).sum();
         if self.reserved.load(Ordering::Relaxed).saturating_sub(bytes) > self.bound - len {
             return false;
         }
-        for other in others() {
+        while let Some((class, kept)) = others()
+            .filter(|(_, kept)| !kept.queue.is_empty())
+            .min_by_key(|(_, kept)| kept.used.load(Ordering::Relaxed))
+        {
+            // Since then each segment there is could have been taken twice.
+            let age = self.clock.load(Ordering::Relaxed).wrapping_sub(kept.used.load(Ordering::Relaxed));
+            let is_in_use = age <= 2 * self.segments.load(Ordering::Relaxed);
+            if is_in_use && self.kept[own].bytes(own) > kept.bytes(class).max(self.bound / 4) {
+                return false;
+            }
             // What has lain there longest comes first.
-            while let Some(segment) = self.queues[other].pop() {
+            while let Some(segment) = kept.queue.pop() {
                 self.release(segment.len());
                 self.free(segment);
                 if self.reserve(len) {
@@ -309,7 +332,7 @@ impl Inner {
         false
     }
 
-    /// Which queue keeps segments of `len` bytes, a power of two: one past the last where they are too long to be kept.
+    /// Which of `kept` is for segments of `len` bytes, a power of two: one past the last where they are too long to be kept.
     fn class(&self, len: usize) -> usize {
         len.trailing_zeros().saturating_sub(MIN_CLASS) as usize
     }
@@ -318,21 +341,28 @@ impl Inner {
     #[cold]
     fn take(&self, min_len: usize, out_bytes: usize) -> Option<Box<[u8]>> {
         let shortest = min_len.max(1 << MIN_CLASS).checked_next_power_of_two()?;
-        let wanted = out_bytes.min(MAX_GROWTH).next_power_of_two().max(shortest);
+        // Longer than all that the batch has, so that the next one of its kind needs no other; past `MAX_GROWTH` as long as that.
+        let wanted = out_bytes.saturating_add(1).min(MAX_GROWTH).next_power_of_two().max(shortest);
         let (first, class) = (self.class(shortest), self.class(wanted));
-        // The size that is wanted, else a longer one (of four times as much at most past 64 KiB), else a shorter one.
-        let longest = self.class(MAX_GROWTH).max(class + 2) + 1;
-        let classes = (class..longest).chain((first..class).rev());
-        let kept = classes.filter_map(|class| self.queues.get(class)).find_map(ArrayQueue::pop);
-        if let Some(segment) = kept {
-            self.release(segment.len());
-            return Some(segment);
+        let left = self.bound.saturating_sub(out_bytes);
+        // The size that is wanted, else a longer one (past 64 KiB of four times as much and half the bound at most), else a
+        // shorter one: not where a new one is worth more, which soon keeps the batch from needing several.
+        let half = 1 << (self.bound / 2).max(1).ilog2();
+        let longest = self.class(MAX_GROWTH).max(class).max(self.class(half).min(class + 2)) + 1;
+        let outgrown = out_bytes < MAX_GROWTH && wanted <= left;
+        let classes = (class..longest).chain((first..class).rev().filter(|_| !outgrown));
+        for class in classes {
+            if let Some(segment) = self.kept.get(class).and_then(|kept| kept.queue.pop()) {
+                self.release(segment.len());
+                self.use_of(segment.len());
+                return Some(segment);
+            }
         }
         // A batch that fits the bound takes none that does not: it could not be kept for the next.
-        let left = self.bound.saturating_sub(out_bytes);
         let wanted = if wanted > left && shortest <= left { 1 << left.ilog2() } else { wanted };
         let is_past_bound = out_bytes.saturating_add(wanted) > self.bound;
         let len = if is_past_bound { wanted.max(STRIDE) } else { wanted };
+        self.use_of(len);
         let mut memory = Vec::new();
         memory.try_reserve_exact(len).ok()?;
         memory.resize(len, 0);
@@ -342,16 +372,24 @@ impl Inner {
         Some(memory.into_boxed_slice())
     }
 
+    /// Takes note that a batch takes a segment of `len` bytes.
+    fn use_of(&self, len: usize) {
+        if let Some(kept) = self.kept.get(self.class(len)) {
+            let now = self.clock.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+            kept.used.store(now, Ordering::Relaxed);
+        }
+    }
+
     #[cold]
     fn give(&self, segment: Box<[u8]>) {
         let len = segment.len();
-        let queue = self.queues.get(self.class(len)).filter(|_| len.is_power_of_two() && len >= 1 << MIN_CLASS);
+        let kept = self.kept.get(self.class(len)).filter(|_| len.is_power_of_two() && len >= 1 << MIN_CLASS);
         // A segment of another length is not of this pool.
-        let Some(queue) = queue else { return self.free(segment) };
+        let Some(kept) = kept else { return self.free(segment) };
         if !self.make_room(len) {
             return self.free(segment);
         }
-        if let Err(segment) = queue.push(segment) {
+        if let Err(segment) = kept.queue.push(segment) {
             self.release(len);
             self.free(segment);
         }
@@ -365,6 +403,13 @@ impl Inner {
         less(&self.segments, 1);
         less(&self.bytes, segment.len());
         drop(segment);
+    }
+}
+
+impl Kept {
+    /// How many bytes are kept, at this place among the sizes.
+    fn bytes(&self, class: usize) -> usize {
+        self.queue.len() << (MIN_CLASS as usize + class)
     }
 }
 

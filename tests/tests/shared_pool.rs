@@ -457,6 +457,71 @@ fn batches_of_half_the_bound_in_spans_of_other_lengths_in_turns_allocate_nothing
 }
 
 #[test]
+fn a_batch_of_a_quarter_of_the_bound_allocates_nothing_in_the_steady_state_whatever_batches_came_before() {
+    let mut random = Random::new(12);
+    for _ in 0..100 {
+        let bound = random.between(256 * 1024, 2 << 20);
+        let pool = SharedPool::with_bound(bound);
+        let mut writer = writer(&pool);
+        let mut cut = |most: usize| {
+            let largest = random.between(1, most);
+            let mut spans = Vec::new();
+            while spans.iter().sum::<usize>() + largest <= most && spans.len() < 100 {
+                spans.push(random.between(1, largest));
+            }
+            spans
+        };
+        for _ in 0..4 {
+            let before = cut(bound);
+            (0..5).for_each(|_| send(&mut writer, &before));
+            let spans = cut(bound / 4);
+            let allocated = allocated_once_warm(&pool, &mut || send(&mut writer, &spans));
+            assert_eq!(allocated, 0, "bound {bound}, before {before:?}, spans {spans:?}");
+        }
+    }
+}
+
+#[test]
+fn batches_of_several_writers_that_are_out_together_allocate_nothing_in_the_steady_state() {
+    let mut random = Random::new(13);
+    for _ in 0..100 {
+        let bound = random.between(512 * 1024, 4 << 20);
+        let pool = SharedPool::with_bound(bound);
+        let count = random.between(2, 9);
+        let mut writers: Vec<_> = (0..count).map(|_| writer(&pool)).collect();
+        for _ in 0..3 {
+            let most = bound / 4 / count;
+            let lens: Vec<_> = (0..count).map(|_| random.between(1, most)).collect();
+            let mut round = || {
+                for (writer, len) in writers.iter_mut().zip(&lens) {
+                    writer.span_mut(*len).unwrap();
+                    writer.advance(*len).unwrap();
+                }
+                for writer in &mut writers {
+                    writer.flush().unwrap();
+                }
+            };
+            assert_eq!(allocated_once_warm(&pool, &mut round), 0, "bound {bound}, {lens:?}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_comes_again_needs_one_segment() {
+    let pool = SharedPool::new();
+    let mut writer = writer(&pool);
+    for bytes in [5_000, 11_000, 60_000] {
+        let mut most = 0;
+        for _ in 0..10 {
+            writer.append(&vec![1; bytes]).unwrap();
+            most = pool.stats().segments_out;
+            writer.flush().unwrap();
+        }
+        assert_eq!(most, 1, "{bytes}");
+    }
+}
+
+#[test]
 fn a_segment_for_which_there_is_no_room_costs_no_shorter_one() {
     let pool = SharedPool::with_bound(98_304);
     // Each as the first of a batch, so that it is as long as it is asked to be.
