@@ -94,5 +94,9 @@ mod model {
         pub(crate) fn len(&self) -> usize {
             self.items().len()
         }
+
+        pub(crate) fn is_empty(&self) -> bool {
+            self.len() == 0
+        }
     }
 }
