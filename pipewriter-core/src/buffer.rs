@@ -542,6 +542,9 @@ impl<P: SegmentPool, Q: SegmentQueue<P::Segment>> Drop for Append<'_, P, Q> {
                 buffer.set_limits();
             }
         }
+        if buffer.sealed.is_empty() {
+            buffer.sealed.shrink(buffer.segment_size);
+        }
     }
 }
 

@@ -34,6 +34,7 @@ both! {
     a_segment_that_the_allocator_refuses_is_an_error_and_commits_nothing,
     a_refusal_needs_no_memory_to_be_told,
     a_refusal_of_any_single_allocation_loses_nothing,
+    a_refused_append_leaves_no_long_list,
     // 3.7
     an_idle_writer_keeps_64_kib_at_most_whatever_was_sent,
     an_idle_writer_keeps_64_kib_at_most_after_a_huge_batch,
@@ -278,6 +279,33 @@ fn a_refusal_of_any_single_allocation_loses_nothing<K: Kind>() {
         writer.flush_well();
         assert_eq!(script.accepted(), bytes);
     }
+}
+
+/// Segments of one byte, so many of them.
+struct Bytes(usize);
+
+impl SegmentPool for Bytes {
+    type Segment = [u8; 1];
+
+    fn take(&mut self, min_len: usize) -> Option<[u8; 1]> {
+        self.0 = self.0.checked_sub(min_len)?;
+        Some([0])
+    }
+
+    fn give(&mut self, _: [u8; 1]) {
+        self.0 += 1;
+    }
+}
+
+fn a_refused_append_leaves_no_long_list<K: Kind>() {
+    let options = PipeWriterOptions::new().segment_size(1).pool(Bytes(5_000));
+    let (mut writer, kept) = kept_after::<K, _>(options, |writer| {
+        assert_eq!(writer.append(&[1; 5_001]).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+        assert_eq!(writer.unflushed_bytes(), 0);
+    });
+    assert!(kept <= 32 * 1024, "{kept} bytes");
+    writer.append(&[1; 5_000]).unwrap();
+    writer.flush_well();
 }
 
 /// Does `sends` with a new writer over a stream of its own, and says how many bytes of heap it keeps then.
